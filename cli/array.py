@@ -12,7 +12,7 @@ from .unit_options import add_option, given
 
 if TYPE_CHECKING:
     from ..synth import Flow
-    from ..synth.array.area import ArrayCost
+    from ..synth.arrays import ArrayCost
 
 # Streams are as wide as a step: other widths would not fit arrays of other sizes.
 OPTIONS = [o for o in MatmulConfig.options().values() if not o.flag.endswith("-bytes")]
@@ -85,9 +85,8 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
 
 def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
     from ..synth import Flow
-    from ..synth.array.area import resized
-    from ..synth.array.charts import roofline
-    from ..synth.array.roofline import BANDWIDTHS, SHAPES, Job
+    from ..synth.arrays import resized
+    from ..synth.roofline import BANDWIDTHS, SHAPES, Job, roofline
     from ..util.charts import save
     from ..util.charts.palette import BLUE
     from ..util.sweep import items
@@ -115,8 +114,8 @@ def _measured(
     configs: list[MatmulConfig], name: str, flow: "Flow", args: argparse.Namespace
 ) -> list[Path]:
     """Measure, print and write the arrays in one process; `name` tells its files from others."""
-    from ..synth.array.area import AreaModel, measure_array
-    from ..synth.array.charts import area
+    from ..synth.arrays import AreaModel, measure_array
+    from ..synth.roofline import area
     from ..util.charts import save
     from ..util.tables import lines, write_csv, write_json
 
@@ -168,7 +167,7 @@ def _row(cost: "ArrayCost") -> dict[str, Any]:
 
 
 def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
-    from ..synth.array.fit import DEVICE, fit
+    from ..synth.arrays import DEVICE, fit
     from ..util.tables import write_json
 
     found = fit(

@@ -172,7 +172,7 @@ def _random(shape: str, seed: int) -> tuple[Any, Any]:
 def _encoder(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
     """Layers of the sentence encoder."""
     from ..model.errors import integer
-    from ..util.data.layers import MLP_UP, QUERY, linear_layers
+    from ..util.data.encoder import MLP_UP, QUERY, linear_layers
     from ..util.data.sentences import SENTENCES as ALL
 
     integer("sentences", args.sentences, 1, len(ALL))

@@ -25,6 +25,6 @@ __all__ = [
 ]
 
 SYNTHESES = Path("build/synth")
-"""Where results of synthesis are kept, relative to the current directory, unless the user says."""
+"""Default directory for results of synthesis, relative to the current directory."""
 LARGEST_VERILOG = 2**26
-"""Bytes of a user's Verilog, all files of a command together."""
+"""Limit in bytes for a user's Verilog, all files of a command together."""

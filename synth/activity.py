@@ -9,21 +9,22 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ..util.yosys import Bit, Cell, Netlist
 from .errors import SynthesisError
-from .function import Function
 from .liberty import Library, LibraryCell
-from .netlist import Bit, Cell, Netlist, clocks, in_order
+from .liberty_syntax import Function
+from .netlist import clocks, in_order
 
 Cells = list[tuple[Cell, LibraryCell]]
 Words = dict[str, list[int]]
-"""For each port its bits, lowest first, one integer for all streams."""
+"""Bits of each port, lowest first; one integer holds a bit of all streams."""
 
 
 class Activity:
-    """A netlist with one clock, its registers at 0, and how often each cell's output has changed.
+    """A netlist with one clock, and the number of changes of each cell's output.
 
-    streams: how many runs of the design go on side by side. SynthesisError for latches, a clock
-    that is no input, or several of them.
+    Registers start at 0. streams: runs of the design, simulated in parallel. SynthesisError for
+    latches, for several clocks, and for a clock that is not an input.
     """
 
     def __init__(self, netlist: Netlist, library: Library, streams: int) -> None:
@@ -42,19 +43,19 @@ class Activity:
         self.netlist, self._library = netlist, library
         order = in_order(netlist, library)
         self.nets: list[Bit] = []
-        """The net of each output whose changes are counted: registers first, then gates."""
+        """Nets whose changes are counted: outputs of registers first, then of gates."""
         self.drivers: list[str] = []
-        """The cell that drives it."""
+        """Type of the cell that drives each of `nets`."""
         self._state = [0] * sum(len(kind.state) for _, kind in held)
         self._step = self._compile(held, order)
         self._values = [0] * len(self.nets)
         self.changes: NDArray[np.int64] = np.zeros(len(self.nets), np.int64)
-        """Changes of each net since the last `clear`, of all streams together."""
+        """Changes of each of `nets` since the last `clear`, summed over streams."""
         self.cycles = 0
         """Cycles since the last `clear`."""
 
     def clear(self) -> None:
-        """Begin to count."""
+        """Start counting from 0."""
         self.changes[:] = 0
         self.cycles = 0
 
@@ -75,7 +76,7 @@ class Activity:
         return found
 
     def _compile(self, held: Cells, order: Cells) -> Callable:
-        """The cells as one function of inputs and state."""
+        """Compile the cells to one Python function of inputs and state."""
         lines = ["def step(inputs, state, ones):"]
         names = [f"s{index}" for index in range(len(self._state))]
         if names:
@@ -107,7 +108,7 @@ class Activity:
                 self.drivers.append(cell.type)
 
     def _undriven(self) -> list[int]:
-        """The nets that no cell drives: inputs, and others, which are 0."""
+        """Nets without a driving cell: inputs of the design, and nets that are always 0."""
         used = {bit for _, bits in self.netlist.ports.values() for bit in bits}
         driven: set[Bit] = set()
         for cell in self.netlist.cells:
@@ -129,7 +130,7 @@ def _expression(function: Function, cell: Cell, own: dict[str, str]) -> str:
 
 
 def pack(bits: NDArray[np.bool_]) -> list[int]:
-    """Bits (streams, width) as `width` integers, bit j of each from row j."""
+    """Pack bits (streams, width) into `width` integers; bit j of each comes from row j."""
     columns = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
     return [int.from_bytes(column.tobytes(), "little") for column in columns]
 

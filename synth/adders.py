@@ -1,10 +1,9 @@
 """Full- and half-adder cells: rows of adders in a design, mapped onto a library's own cells.
 
-ABC does not find an adder cell in loose gates, so it is told. A generated design holds its adders
-as modules `*_full_adder_W` and `*_half_adder_W`, rows of W of them (`hw/arithmetic/columns.py`):
-before synthesis each becomes W instances, and when the design is flat each instance becomes a cell,
-or loose gates where one of its inputs is a constant. Outputs that a cell inverts get inverters,
-which ABC joins with the gates around.
+ABC does not find adder cells in loose gates. A generated design holds its adders as modules
+`*_full_adder_W` and `*_half_adder_W`, rows of W adders (`hw/arithmetic/columns.py`). Before
+synthesis each row becomes W instances. After flattening, each instance becomes a cell, or loose
+gates where an input is constant. Outputs that a cell inverts get inverters; ABC absorbs them.
 """
 
 import re
@@ -34,7 +33,7 @@ class AdderCell:
 
     name: str
     inputs: tuple[str, ...]
-    """By capacitance, the greatest first: the last one is for the bit that comes last."""
+    """Input pins by capacitance, the greatest first: the last one takes the latest bit."""
     sum: str
     carry: str
     inverts_sum: bool
@@ -42,7 +41,7 @@ class AdderCell:
 
 
 def adder_cell(library: Library, bits: int) -> AdderCell | None:
-    """The smallest cell that adds two or three bits and inverts none of them; None without one."""
+    """The smallest cell that adds `bits` (2 or 3) inputs and inverts none of them, or None."""
     found = [(cell, _adder(cell, bits)) for cell in library.cells.values()]
     adders = [(cell.area, adder.name, adder) for cell, adder in found if adder is not None]
     return min(adders, key=lambda item: item[:2])[2] if adders else None
@@ -70,10 +69,10 @@ def _adder(cell: LibraryCell, bits: int) -> AdderCell | None:
 
 
 def with_cells(verilog: str, library: Library) -> tuple[str, str]:
-    """A design whose rows are instances, and the text that makes cells of them (for `techmap`).
+    """Replace rows of adders by instances; return the text and the cells' modules for `techmap`.
 
-    Both as they were, the latter empty, without rows of adders or without such cells. A row is
-    known by its name and by its whole text: no other module is touched.
+    Without rows of adders, or without adder cells, the text stays and the modules are empty.
+    A row is recognised by its name and its whole text, so that no other module is touched.
     """
     cells = {"full": adder_cell(library, 3), "half": adder_cell(library, 2)}
     used = set()
@@ -110,7 +109,7 @@ def _module(kind: str, before: str, body: str) -> str:
 
 
 def _map(kind: str, cell: AdderCell) -> str:
-    """The module of one bit for `techmap`: the cell, loose gates for an input that is constant."""
+    """One bit's module for `techmap`: the cell, or loose gates where an input is constant."""
     inputs = _pins(kind)[:-2]
     wires = "".join(f"  parameter _TECHMAP_CONSTMSK_{pin}_ = 0;\n" for pin in inputs)
     known = " | ".join(f"_TECHMAP_CONSTMSK_{pin}_" for pin in inputs)
@@ -131,6 +130,6 @@ def _map(kind: str, cell: AdderCell) -> str:
 
 
 def sample() -> str:
-    """What `techmap` is told, for any cells: it decides results, and so the keys of caches."""
+    """Modules for `techmap` with placeholder cells: a part of the cache's keys."""
     full = AdderCell("full", ("a", "b", "c"), "s", "k", True, False)
     return _map("full", full) + _map("half", AdderCell("half", ("a", "b"), "s", "k", False, True))

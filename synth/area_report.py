@@ -1,13 +1,12 @@
-"""Area and delay of the units that open ones are compared with: docs/area.md, measured again.
+"""Area and delay of this project's units, next to open designs: measures docs/area.md again.
 
     make area-report [ARGS='--process asap7 --only exact']
     make area-report ARGS='--clock --effort speed'
     make area-report ARGS='--sections --effort speed'
 
-With --clock it is the table of units against their stages instead, with --sections that of the
-sections of E4M3 units, each alone. Every unit has 32 lanes.
-`products` is what stands before any scale: decoders, multipliers, alignment and the exact sum,
-combinational. The others are whole units, handshake included.
+`--clock` makes the table of units by number of stages, `--sections` the table of single sections
+of E4M3 units. Every unit has 32 lanes. `products` is the combinational part before scales:
+decoders, multipliers, alignment and the exact sum. All other rows are whole units with handshake.
 """
 
 import argparse
@@ -39,7 +38,7 @@ TOP = "measured"
 
 
 class ProductsOnly(Elaboratable):
-    """A block's products and their exact sum as a top module: the first sections of a unit."""
+    """The first sections of a unit as a top module: a block's products and their exact sum."""
 
     def __init__(self, fmt: str) -> None:
         self.config = DotConfig(fmt, LANES, "fixed:64:-40", load_c=False, status=False)
@@ -67,24 +66,23 @@ class ProductsOnly(Elaboratable):
             if part.kind == "sum":
                 break
         for section in sections:
-            used(section)  # those behind the sum too, which are not built
+            used(section)  # also sections after the sum, which are not built
         m.d.comb += self.ports["total"].eq(values["total"])
         if "special" in self.ports:
             m.d.comb += self.ports["special"].eq(values["special"].as_value())
         return m
 
     def verilog(self) -> str:
-        """Its text."""
         return modules_text(self, TOP, self.ports)
 
 
 def products_text(fmt: str) -> str:
-    """The Verilog of a format's `ProductsOnly`."""
+    """Verilog of a format's `ProductsOnly`."""
     return ProductsOnly(fmt).verilog()
 
 
 class Alone(Elaboratable):
-    """A section as a top module: its inputs and outputs, and nothing else."""
+    """One section as a top module."""
 
     def __init__(self, section: Section) -> None:
         self.section = section
@@ -103,7 +101,6 @@ class Alone(Elaboratable):
         return m
 
     def verilog(self) -> str:
-        """Its text."""
         sides = (("i", self.inputs), ("o", self.outputs))
         ports = {f"{side}_{name}": s for side, all_ in sides for name, s in all_.items()}
         return modules_text(self, TOP, ports)
@@ -119,7 +116,7 @@ class Entry:
 
 
 def entries() -> Iterator[Entry]:
-    """The rows, in the order of the table."""
+    """Rows of the table by default."""
     for fmt in FORMATS:
         yield Entry(f"{fmt} products", partial(products_text, fmt))
     for fmt in FORMATS:
@@ -134,7 +131,7 @@ def entries() -> Iterator[Entry]:
 
 
 def clocked() -> Iterator[Entry]:
-    """Units, with flags, whose loops are stages like others, by their number."""
+    """Units with flags, by number of stages; registers are placed inside the loop too."""
     for rule in ("aligned:13", "exact"):
         unit = DotConfig("e4m3", LANES, rule)
         yield _unit("e4m3", rule, 4, status=True)
@@ -146,7 +143,7 @@ def clocked() -> Iterator[Entry]:
 
 
 def sections() -> Iterator[Entry]:
-    """The sections of units whose loop is one addition."""
+    """Sections of units whose loop is one addition, each once."""
     done = set()
     for rule in ("aligned:13", "exact"):
         config = DotConfig("e4m3", LANES, rule)
@@ -167,7 +164,7 @@ def _unit(formats: str, rule: str, stages: int, interleave: int = 1, status: boo
 def report(
     rows: list[Entry], processes: list[str], effort: str, adders: bool, cache: Path
 ) -> Iterator[str]:
-    """The lines of the table, as Markdown, each when it is known."""
+    """Lines of the Markdown table, each as soon as it is measured."""
     columns = "".join(f" {name}: um2 | ps |" for name in processes)
     yield f"| unit |{columns} flip-flops |"
     yield "|---|" + "---|" * (2 * len(processes) + 1)
@@ -182,7 +179,7 @@ def report(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     assert __doc__
     parser = argparse.ArgumentParser("area-report", description=__doc__.partition("\n")[0])
     parser.add_argument("--process", default="asap7,sky130", metavar="P,...", help="%(default)s")

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..util.yosys import Netlist
 from . import gates
 from .adders import with_cells
 from .errors import SynthesisError, TargetMissedError
-from .flow import Cost, Flow
-from .function import Function
+from .flow import Cost, Flow, files_of, library_of
 from .liberty import Library, LibraryCell
-from .library_files import files_of, library_of
-from .netlist import Count, Netlist, count, depth, load, sections
+from .liberty_syntax import Function
+from .netlist import Count, count, depth, load, sections
 from .opensta import RESET, abc_delay, sta_delay
 from .processes import PROCESSES
 from .scripts import CONSTRAINTS, Design, latches, mapped
@@ -29,12 +29,12 @@ class Mapped:
     """ABC's target in picoseconds."""
     depth: int
     abc_ps: float
-    """The longest path as ABC sees it."""
+    """Longest path by ABC's own timing."""
     delay_ps: float | None
 
 
 def timer(flow: Flow) -> str | None:
-    """Who times the flow, with its version; None when nobody does."""
+    """Name and version of the timer of a flow; None without timing."""
     if flow.kind == "gates":
         return None
     if flow.timing != "opensta":
@@ -49,7 +49,7 @@ def timer(flow: Flow) -> str | None:
 
 
 def surroundings(flow: Flow) -> Surroundings:
-    """What drives and loads a design in a flow; nothing but in a process."""
+    """Driver and load around a design; empty outside a built-in process."""
     if flow.process is None:
         return Surroundings()
     process = PROCESSES[flow.process]
@@ -57,7 +57,7 @@ def surroundings(flow: Flow) -> Surroundings:
 
 
 def first_attempt(flow: Flow) -> tuple[str, float | None]:
-    """Effort, and ABC's target in picoseconds, of a flow's first run."""
+    """Effort and ABC's target in picoseconds for the first run of a flow."""
     if flow.target_levels:
         # Inverters, which are no levels, cost ABC a picosecond each.
         return "area", flow.target_levels * gates.LEVEL_PS + gates.LEVEL_PS - 1.0
@@ -65,7 +65,7 @@ def first_attempt(flow: Flow) -> tuple[str, float | None]:
 
 
 def adders_of(verilog: str, flow: Flow) -> tuple[str, str]:
-    """`with_cells` in a flow that wants them."""
+    """Apply `with_cells` where the flow asks for adder cells."""
     wanted = flow.kind == "cells" and flow.adders
     return with_cells(verilog, library_of(flow)) if wanted else (verilog, "")
 
@@ -97,7 +97,7 @@ class Asic:
         (directory / "adders.v").write_text(self.adders)
 
     def map(self) -> Mapped:
-        """The design made flat, within the target if there is one."""
+        """Map the flat design, within the target if there is one."""
         flow = self.flow
         first = first_attempt(flow)
         target, aim = flow.target_levels or flow.target_ps, first[1]
@@ -142,7 +142,7 @@ class Asic:
         return Mapped(netlist, library, effort, aim, levels, abc_ps, delay)
 
     def _complete(self, netlist: Netlist) -> Library:
-        """The library with the cells that nothing was mapped onto; SynthesisError for others."""
+        """Add entries for unmapped cells and black boxes; SynthesisError for unknown cells."""
         cells = dict(self.library.cells)
         for name, number in netlist.types.items():
             if name in cells:
@@ -160,9 +160,9 @@ class Asic:
         return replace(self.library, cells=cells)
 
     def sections(self, found: Mapped) -> dict[str, Count]:
-        """What each section takes when the instances in the top are kept apart.
+        """Area of each section, from a synthesis that keeps instances of the top apart.
 
-        None has to be faster than the whole: alone, each would be made as fast as it goes.
+        No section is asked to be faster than the whole: alone it would be made as fast as possible.
         """
         aim = found.abc_ps if found.effort in ("speed", "balanced") else found.aim
         script = mapped(
@@ -173,7 +173,7 @@ class Asic:
         return sections(modules, _measure(found.library))
 
     def cost(self, found: Mapped) -> Cost:
-        """The cost of a mapped design; `seconds` is left to the caller."""
+        """Cost of a mapped design, without `seconds`."""
         total = count({"": found.netlist}, "", _measure(found.library))
         parts = self.sections(found) if self.flow.keeps_sections else {}
         who = timer(self.flow)

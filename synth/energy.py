@@ -19,18 +19,146 @@ from numpy.typing import NDArray
 
 from ..model import DotConfig
 from ..model.errors import integer
+from ..sim.dot.integer_stimulus import calibrated_batch
+from ..sim.dot.item import Batch, concatenate
+from ..sim.dot.tensors import quantized
+from ..sim.dot.turns import Ints, Turns
+from ..util.data.sets import data_set
+from ..util.yosys import Bit
 from .activity import Activity, Words, pack, unpack
-from .cache import Cache
-from .flow import Flow
+from .flow import Flow, digest_of, library_of
 from .liberty import Library
-from .library_files import digest_of, library_of
-from .measure import TIME_LIMIT, measure_netlist
-from .netlist import Bit, fanouts
-from .stimulus import NORMAL, Feed, batches
+from .measure import TIME_LIMIT, Cache, measure_netlist
+from .netlist import fanouts
+
+NORMAL = "normal"
+REGRESSION = "regression"
+"""Name of the regression's traffic; every other name is a data set."""
+BLOCKS = 8
+"""Blocks per dot product of a data set."""
+
+
+def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
+    """About `count` blocks as dot products, from the regression's traffic or from a data set."""
+    rng = np.random.default_rng(seed)
+    if data == REGRESSION:
+        from ..sim.dot.stimulus import traffic
+
+        return concatenate(traffic(config, rng, count // 2))
+    draw = data_set(data).draw
+    modes = len(config.formats)
+    found = []
+    for mode, formats in enumerate(config.formats):
+        rows = max(1, count // (BLOCKS * modes))
+        operands = draw(rng, rows, BLOCKS * config.lanes, config.lanes)
+        (a, scale_a), (b, scale_b) = (
+            quantized(config, x, fmt) for x, fmt in zip(operands, formats, strict=True)
+        )
+        c = np.zeros(rows, np.uint32)
+        batch = Batch(mode, a, b, scale_a, scale_b, c, data, has_unit_scales=True)
+        if config.has_integers:
+            batch = calibrated_batch(config, batch)
+        elif config.micro:  # as quantised without them
+            none = np.zeros((rows, BLOCKS), np.uint64)
+            batch = replace(batch, side=dict.fromkeys(config.side_inputs, none))
+        found.append(batch)
+    return found
+
+
+class Feed:
+    """Dot products dealt to streams, and the bits of the block that each stream offers next.
+
+    Their order is drawn from `seed`. A stream holds whole products and starts again after its last.
+    """
+
+    def __init__(self, config: DotConfig, products: list[Batch], seed: int, streams: int) -> None:
+        lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in products])
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        order = np.random.default_rng(seed).permutation(len(lengths))
+        self.products = [order[stream::streams] for stream in range(streams)]
+        """Products of each stream, as indices into all batches."""
+        if not self.products[-1].size:
+            raise ValueError(f"streams must be at most {len(order)}, not {streams}")
+        slots = np.zeros(len(lengths), np.int64)
+        queues = []
+        for stream, own in enumerate(self.products):
+            own = own[_shorter_first(lengths[own], config.interleave)]
+            self.products[stream] = own
+            slots[own] = np.arange(len(own)) % config.interleave
+            place, step = _in_turns(lengths[own], config.interleave)
+            queues.append(starts[own][place] + step)
+        self._length = np.array([len(queue) for queue in queues])
+        self._queues = np.stack([np.resize(queue, self._length.max()) for queue in queues])
+        self._place = np.zeros(streams, np.int64)
+        index = np.arange(ends[-1])
+        self._fields = {
+            "in_a": _lanes(products, "a", config.bits_a),
+            "in_b": _lanes(products, "b", config.bits_b),
+            "in_first": np.isin(index, starts)[:, None],
+            "in_last": np.isin(index, ends - 1)[:, None],
+        }
+        if config.scale_bits:
+            for name in ("scale_a", "scale_b"):
+                self._fields[f"in_{name}"] = _lanes(products, name, config.scale_bits)
+        for name, width in config.side_inputs.items():
+            side = np.concatenate([batch.side[name].reshape(-1) for batch in products])
+            self._fields[f"in_{name}"] = _bits(side, width)
+        if config.load_c:
+            c = np.concatenate([batch.c for batch in products])
+            self._fields["in_c"] = _bits(np.repeat(c, lengths), 32)
+        if config.slot_bits:
+            self._fields["in_slot"] = _bits(np.repeat(slots, lengths), config.slot_bits)
+        if config.mode_bits:
+            mode = np.concatenate([np.full(len(batch), batch.mode) for batch in products])
+            self._fields["in_mode"] = _bits(np.repeat(mode, lengths), config.mode_bits)
+
+    def offer(self) -> dict[str, NDArray[np.bool_]]:
+        """Bits (streams, width) of the offered blocks, by port."""
+        index = np.take_along_axis(self._queues, self._place[:, None], axis=1)[:, 0]
+        return {name: field[index] for name, field in self._fields.items()}
+
+    def accept(self, taken: NDArray[np.bool_]) -> None:
+        """Advance the streams whose block was taken."""
+        self._place = (self._place + taken) % self._length
+
+
+def _shorter_first(lengths: Ints, slots: int) -> Ints:
+    """Send order of products with these block counts, as indices (n,).
+
+    The order of `lengths` (n,) stays, except that shorter products of a group come first: their
+    results come first.
+    """
+    return np.lexsort((lengths, np.arange(len(lengths)) // slots))
+
+
+def _in_turns(lengths: Ints, slots: int) -> tuple[Ints, Ints]:
+    """Send order of blocks when groups of `slots` products take turns.
+
+    Returns each block's product and its place in the product, in send order.
+    """
+    place, step, _ = Turns.one_by_one(lengths)
+    turn = np.lexsort((place, step, place // slots))
+    return place[turn], step[turn]
+
+
+def _blocks(products: list[Batch], name: str) -> NDArray:
+    parts = [getattr(batch, name) for batch in products]
+    return np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
+
+
+def _lanes(products: list[Batch], name: str, width: int) -> NDArray[np.bool_]:
+    codes = _blocks(products, name)
+    return _bits(codes, width).reshape(len(codes), -1)
+
+
+def _bits(values: NDArray, width: int) -> NDArray[np.bool_]:
+    return (values[..., None] >> np.arange(width, dtype=values.dtype) & 1).astype(bool)
+
 
 STREAMS, CYCLES = 256, 48
 CLOCK_PIN = 1.0
-"""NAND2 equivalents that the clock charges in a flip-flop of the flow `gates`."""
+"""NAND2 equivalents that the clock charges per flip-flop in the flow `gates`."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +166,21 @@ class Energy:
     """The proxy for one block of a dot product (`lanes` products), averaged over the run."""
 
     per_block: float
-    """In `unit`: `NAND2` equivalents of area switched, or `fJ` at the library's supply."""
+    """Energy per block: `NAND2` equivalents of switched area, or `fJ` at the library's supply."""
     per_product: float
-    """The same for one product of two elements."""
+    """Energy per product of two elements, in `unit`."""
     unit: str
     gates: float
-    """The part of `per_block` that gates switch."""
+    """Part of `per_block` in gates."""
     registers: float
-    """The part that flip-flops' outputs switch."""
+    """Part of `per_block` at outputs of flip-flops."""
     clock: float
-    """The part that the clock switches in flip-flops, twice in every cycle."""
+    """Part of `per_block` in clock pins, which switch twice per cycle."""
     activity: float
-    """Changes for each net and cycle."""
+    """Changes per net and cycle."""
     blocks: int
-    """Blocks that were counted."""
     cycles: int
-    """Cycles that were counted, of all streams together."""
+    """Counted cycles, summed over streams."""
     data: str
     tool: str = ""
     seconds: float = 0.0
@@ -130,25 +257,25 @@ def energy(
 
 
 class Run:
-    """A dot unit's netlist that takes its streams of blocks as fast as it can."""
+    """A dot unit's netlist, fed with a stream of blocks as fast as it accepts them."""
 
     def __init__(self, config: DotConfig, activity: Activity, feed: Feed) -> None:
         self.config, self.activity, self.feed = config, activity, feed
         self.streams = activity.ones.bit_length()
         self.blocks = 0
-        """Blocks accepted since the last `clear`, in all streams."""
+        """Blocks accepted since the last `clear`, summed over streams."""
 
     def reset(self) -> None:
         """One cycle of reset."""
         self.activity.cycle({"rst": [self.activity.ones]})
 
     def clear(self) -> None:
-        """Begin to count."""
+        """Start counting from 0."""
         self.activity.clear()
         self.blocks = 0
 
     def cycle(self) -> Words:
-        """One cycle in which every stream offers a block and takes a result; the outputs."""
+        """Run one cycle: every stream offers a block and takes a result. Return the outputs."""
         ones = self.activity.ones
         inputs = {name: pack(bits) for name, bits in self.feed.offer().items()}
         outputs = self.activity.cycle(inputs | {"in_valid": [ones], "out_ready": [ones]})
@@ -182,7 +309,7 @@ def _result(config: DotConfig, flow: Flow, run: Run, library: Library, data: str
 def weights(
     flow: Flow, activity: Activity, library: Library
 ) -> tuple[NDArray[np.float64], float, str]:
-    """What a change of each net takes, what a cycle of the clock takes, and the unit of both."""
+    """Weight of a change of each net, weight of a clock cycle, and their unit."""
     cells = [library.cells[cell.type] for cell in activity.netlist.cells]
     if flow.kind == "gates":
         areas = [library.cells[name].area for name in activity.drivers]

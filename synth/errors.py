@@ -1,4 +1,4 @@
-"""What can go wrong in a synthesis, told in one line."""
+"""Errors of a synthesis, each of one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ class SynthesisError(ValueError):
 
 
 class TargetMissedError(SynthesisError):
-    """A target that no attempt meets: a result, which is kept like a cost.
+    """A target that no attempt meets. It is kept in the cache, like a cost.
 
-    option: `target_ps` or `target_levels`; fastest: what was reached instead, in its unit.
+    option: `target_ps` or `target_levels`; fastest: the best delay reached, in the target's unit.
     """
 
     def __init__(self, option: str, target: int, top: str, fastest: float) -> None:
@@ -30,13 +30,13 @@ class TargetMissedError(SynthesisError):
 
     @property
     def arguments(self) -> tuple[str, int, str, float]:
-        """What makes it again."""
+        """Arguments of the constructor."""
         return self.option, self.target, self.top, self.fastest
 
 
 @contextmanager
 def naming(directory: Path) -> Iterator[None]:
-    """An OSError that names no file, as that of a full disk, names `directory`."""
+    """Give an OSError without a file name (full disk) the name of `directory`."""
     try:
         yield
     except OSError as error:

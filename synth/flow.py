@@ -1,10 +1,19 @@
-"""Flow: what is asked of a synthesis. Cost: what came out."""
+"""Flow: the options of a synthesis, and its cell library. Cost: the result."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+import gzip
+import hashlib
+import zlib
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from ..model.errors import choice, integer
+from ..model.files import read_bytes
+from . import gates
+from .errors import SynthesisError
+from .liberty import Library, merged, parse
 from .processes import GATES, NAMES, PROCESSES
 
 KINDS = ("gates", "cells", "xilinx", "ecp5")
@@ -15,7 +24,7 @@ FPGA = ("xilinx", "ecp5")
 
 @dataclass(frozen=True)
 class Flow:
-    """How a design is synthesised; ValueError or TypeError when the options do not fit together."""
+    """Options of a synthesis; ValueError or TypeError when they do not fit together."""
 
     kind: str = "gates"
     """`gates`: NAND2 equivalents and levels; `cells`: a process or a Liberty library; `xilinx`:
@@ -23,26 +32,27 @@ class Flow:
     liberty: tuple[Path, ...] = ()
     """The library of `cells`, .lib or .lib.gz, in one file or several; a path alone is one."""
     effort: str = "speed"
-    """What comes first for `gates` and `cells`, `area` or `speed`, when there is no target; of
-    `cells` also `balanced`: smaller than speed and faster than area."""
+    """Priority for `gates` and `cells` without a target: `area` or `speed`. `cells` also takes
+    `balanced`: smaller than `speed`, faster than `area`.
+    """
     target_levels: int | None = None
-    """Greatest depth allowed (`gates`); the smallest area found within it is the result."""
+    """Greatest depth allowed (`gates`); the result is the smallest area within it."""
     target_ps: int | None = None
     """Greatest delay allowed in picoseconds (`cells`), or the clock period asked for (`ecp5`)."""
     dsp: bool = True
-    """Whether an FPGA's multipliers may be used."""
+    """Use an FPGA's multipliers."""
     sections: bool | None = None
-    """Area per section by a second synthesis that keeps the top module's instances apart; by
-    default for `gates` and `cells`."""
+    """Measure area per section, by a second synthesis that keeps the top's instances apart; default
+    for `gates` and `cells`.
+    """
     timing: str = "own"
-    """Who times `cells`: `own` (static_timing.py), `opensta`, or `abc`, without flip-flops."""
+    """Timer of `cells`: `own` (static_timing.py), `opensta`, or `abc`, which ignores flip-flops."""
     adders: bool = True
-    """Whether `cells` takes the library's full and half adders for those of generated units."""
+    """Map rows of adders in generated units to the library's full and half adders (`cells`)."""
     place: bool = True
-    """Whether `ecp5` places and routes, or only counts."""
+    """Place and route (`ecp5`), instead of only counting."""
     process: str | None = None
-    """For `cells`, instead of `liberty`: a name of `processes.PROCESSES`: its library, and what it
-    has around a design."""
+    """Name in `processes.PROCESSES`, instead of `liberty`: its library, driver and load."""
 
     def __post_init__(self) -> None:
         choice("flow", self.kind, KINDS)
@@ -76,23 +86,16 @@ class Flow:
 
     @property
     def keeps_sections(self) -> bool:
-        """Whether there is a second synthesis for the sections."""
+        """True when a second synthesis measures sections."""
         return self.kind not in FPGA if self.sections is None else self.sections
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        values = asdict(self) | {"liberty": [str(path) for path in self.liberty]}
-        if self.place:
-            del values["place"]  # keys of results that are older than the option stay theirs
-        if self.process is None:
-            del values["process"]
-        if self.adders:
-            del values["adders"]
-        return values
+        return asdict(self) | {"liberty": [str(path) for path in self.liberty]}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Flow":
-        """The flow of `to_dict`, or of some of its entries; ValueError for others."""
+        """The inverse of `to_dict`; entries may be missing. ValueError for unknown ones."""
         known = [item.name for item in fields(cls)]
         for name in values:
             choice("option of a flow", name, known)
@@ -104,13 +107,9 @@ class Flow:
         choice("process", name, NAMES)
         return cls(**options) if name == GATES else cls("cells", process=name, **options)
 
-    def without_target(self) -> "Flow":
-        """The same flow, as fast as it goes."""
-        return replace(self, effort="speed", target_levels=None, target_ps=None)
-
 
 def paths(value: Any) -> tuple[Path, ...]:
-    """The paths of one file, of several, or of None."""
+    """Paths of one file, of several, or of None."""
     if value is None:
         return ()
     if isinstance(value, str | Path):
@@ -122,10 +121,9 @@ def paths(value: Any) -> tuple[Path, ...]:
 class Cost:
     """One synthesis result.
 
-    `area` is in `unit` and includes flip-flops: NAND2 equivalents, the library's own unit, or LUTs
-    (without flip-flops, which an FPGA has beside them). `stages` is the area of each instance in
-    the top module, kept apart, and of the rest under `(top)`; their sum is more than `area`, which
-    is of the design made flat, where logic is shared and simplified across sections.
+    `area` is in `unit`: NAND2 equivalents, the library's own unit, or LUTs. It includes flip-flops,
+    except on an FPGA. `stages` is the area of each instance in the top module, kept apart, and of
+    the rest under `(top)`. Their sum exceeds `area`: the flat design shares logic across sections.
     """
 
     area: float
@@ -136,7 +134,7 @@ class Cost:
     depth: int | None
     """Two-input gates in series on the longest path; None on an FPGA."""
     delay_ps: float | None
-    """The longest path in picoseconds; None where nobody knows."""
+    """Longest path in picoseconds; None without timing."""
     fmax_mhz: float | None
     """Greatest clock frequency; None without timing or without flip-flops."""
     stages: dict[str, float]
@@ -144,7 +142,7 @@ class Cost:
     tool: str = ""
     """Names and versions of the tools."""
     seconds: float = 0.0
-    """Time that the synthesis took when it was made, not when it was read from the cache."""
+    """Time of the synthesis, also when the result comes from the cache."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -154,3 +152,61 @@ class Cost:
     def from_dict(cls, values: dict[str, Any]) -> "Cost":
         """The cost of `to_dict`."""
         return cls(**values)
+
+
+LARGEST = 2**28
+"""Limit in bytes for an unpacked file."""
+KEPT = 8
+"""Libraries that a process keeps in memory."""
+Files = list[tuple[str, str, bytes]]
+
+
+def library_names(flow: Flow) -> list[str]:
+    """File names of the library in a run's directory."""
+    return ["cells.lib", *(f"cells{i}.lib" for i in range(1, len(flow.liberty)))]
+
+
+def files_of(flow: Flow) -> Files:
+    """Name in a run's directory, name in messages, and text of each library file.
+
+    SynthesisError when a file cannot be read.
+    """
+    if flow.process is not None:
+        found = [(flow.process, PROCESSES[flow.process].liberty)]
+    elif flow.liberty:
+        found = [(str(path), _read(path)) for path in flow.liberty]
+    else:
+        found = [("gates", gates.liberty_text().encode())]
+    return [(name, *file) for name, file in zip(library_names(flow), found, strict=True)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        text = read_bytes(path, LARGEST)
+        if path.suffix == ".gz":
+            with gzip.open(BytesIO(text)) as packed:
+                text = packed.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SynthesisError(f"the Liberty file {path} cannot be read: {reason}") from None
+    if len(text) > LARGEST:
+        raise SynthesisError(f"the Liberty file {path} must have at most {LARGEST} bytes")
+    return text
+
+
+def library_of(flow: Flow) -> Library:
+    """The library of a flow; SynthesisError for malformed files."""
+    return _library(tuple((source, text) for _, source, text in files_of(flow)))
+
+
+def digest_of(flow: Flow) -> str:
+    """A hash of a library's texts."""
+    digest = hashlib.sha256()
+    for _, _, text in files_of(flow):
+        digest.update(hashlib.sha256(text).digest())
+    return digest.hexdigest()
+
+
+@lru_cache(KEPT)
+def _library(files: tuple[tuple[str, bytes], ...]) -> Library:
+    return merged([parse(text.decode(errors="replace"), source) for source, text in files])

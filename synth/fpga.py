@@ -5,9 +5,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..util.yosys import Netlist
 from .errors import SynthesisError, TargetMissedError
 from .flow import Cost, Flow
-from .netlist import IGNORED, Netlist, count, load, sections
+from .netlist import IGNORED, count, load, sections
 from .scripts import Design, fpga
 from .tools import nextpnr_version, run_nextpnr, run_yosys, yosys_version
 
@@ -56,15 +57,15 @@ DEVICES = {
     "45k": Device(43848, 72, "router1"),
     "85k": Device(83640, 156, "router2"),
 }
-"""By nextpnr's names."""
+"""Devices by nextpnr's names."""
 FILL = 0.85
-"""A fuller device takes long to route, or is never."""
+"""Largest share of a device to fill: fuller ones take long to route, or fail."""
 FREQUENCY_MHZ = 100.0
-"""What nextpnr is asked for without a target."""
+"""Clock that nextpnr aims at without a target."""
 
 
 def cost(design: Design, flow: Flow, directory: Path, limit: float) -> Cost:
-    """The cost of a design on an FPGA, by a synthesis in `directory`."""
+    """Cost of a design on an FPGA, by a synthesis in `directory`."""
     placed = flow.kind == "ecp5" and flow.place
     if placed and design.black_boxes:
         raise ValueError(f"place must be False for {design.top} with black boxes")
@@ -133,10 +134,10 @@ def device_for(luts: float, multipliers: int, top: str) -> str:
 def place(
     directory: Path, netlist: Netlist, flow: Flow, design: Design, device: str, limit: float
 ) -> float:
-    """Place and route netlist.json of `directory`; MHz of the longest path between registers.
+    """Place and route netlist.json of `directory`; return MHz of the longest path.
 
-    Registers before all inputs and after all outputs, which the cost leaves out, make every path
-    one between registers. SynthesisError when the target is missed.
+    Registers around all inputs and outputs make every path one between registers; the cost leaves
+    them out. SynthesisError when the target is missed.
     """
     content = json.loads((directory / "netlist.json").read_bytes())
     module = surround(content["modules"][netlist.name], _clock(netlist))
@@ -167,7 +168,7 @@ def place(
 
 
 def _clock(netlist: Netlist) -> int | None:
-    """The net of the one clock, None without flip-flops."""
+    """Net of the one clock; None without flip-flops."""
     pins = ("CLK", "CLK0", "CLKA", "CLKB", "WCK")
     nets = {bit for c in netlist.cells for pin in pins for bit in c.pins.get(pin, [])}
     nets = {bit for bit in nets if isinstance(bit, int)}

@@ -1,32 +1,30 @@
-"""Netlists as Verilog that every simulator reads: one assignment for each output of a cell.
+"""Netlists as Verilog that every simulator reads: one assignment per output of a cell.
 
-What a cell computes is the library's Boolean function of it, so that the text needs no models of
-the cells. There are no delays, and clear and preset pins, of which generated units have none, act
-at the clock's edge.
+Each assignment is the library's Boolean function, so that no models of cells are needed. There
+are no delays. Clear and preset pins, which generated units lack, act at the clock's edge.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..util.yosys import Bit, Cell, Netlist
 from . import SYNTHESES
 from .errors import SynthesisError
-from .flow import Flow
-from .function import Function
+from .flow import Flow, library_of
 from .liberty import Library
-from .library_files import library_of
+from .liberty_syntax import Function
 from .measure import measure_netlist
-from .netlist import Bit, Cell, Netlist, in_order
+from .netlist import in_order, verilog_net
 
 
 def unit_netlist(config: Any, process: str) -> str:
-    """The Verilog of a unit of any kind, mapped to the cells of a process.
+    """Verilog of a unit of any kind, mapped to the cells of a process.
 
-    process: a name of `processes.NAMES`. The top module has the name and the ports of the
-    generated one.
+    process: a name in `processes.NAMES`. The top module keeps name and ports of the generated one.
 
-    Of a large array it is the module of the dot units that is mapped, and stands in the generated
-    text: the whole, without modules, takes too long to map and to compile.
+    Large arrays map only the module of their dot units and keep the rest of the generated text: a
+    flat array takes too long to map and to compile.
     """
     from ..hw.verilog import default_top, generate, modules_of
     from ..model.units import MatmulConfig
@@ -40,21 +38,19 @@ def unit_netlist(config: Any, process: str) -> str:
 
 
 def cells_of(text: str, top: str, process: str) -> tuple[Netlist, Library]:
-    """The netlist of a module in a process' cells, made flat, and their library; kept in
-    `SYNTHESES`, as that of a measurement."""
+    """Flat netlist of a module in a process's cells, and their library; cached in `SYNTHESES`."""
     flow = Flow.of_process(process, sections=False)
     _, netlist = measure_netlist(text, top, flow, cache_dir=SYNTHESES)
     return netlist, library_of(flow)
 
 
 def gate_level(netlist: Netlist, library: Library, begins: bool = False) -> str:
-    """The Verilog of a netlist of cells.
+    """Verilog of a netlist of cells.
 
-    begins: whether flip-flops begin with what they take from inputs of 0, as a proof wants them
-    that begins with registers of 0; else their first state is open.
+    begins: give flip-flops the state that inputs of 0 lead to, for proofs against registers that
+    start at 0. Otherwise their first state is open.
 
-    SynthesisError for latches, and for flip-flops that something else than the rising edge of an
-    input of the top clocks.
+    SynthesisError for latches, and for flip-flops not clocked by the rising edge of a top input.
     """
     ports = netlist.ports.items()
     lines = [f"module {netlist.name} (", ",\n".join(f"  {_port(*port)}" for port in ports), ");"]
@@ -65,12 +61,12 @@ def gate_level(netlist: Netlist, library: Library, begins: bool = False) -> str:
     for cell, kind in in_order(netlist, library):
         lines += _outputs(cell, kind.outputs, {})
     for name, place, net in netlist.outputs():
-        lines.append(f"  assign {_bit(netlist, name, place)} = {_net(net)};")
+        lines.append(f"  assign {_bit(netlist, name, place)} = {verilog_net(net)};")
     return "\n".join([*lines, "endmodule", ""])
 
 
 def _registers(netlist: Netlist, library: Library, begins: bool) -> Iterator[str]:
-    """The flip-flops' states, and their outputs."""
+    """Registers of the flip-flops, and their outputs."""
     clocks = {net: _bit(netlist, name, place) for name, place, net in netlist.inputs()}
     edges: dict[str, list[str]] = {}
     for number, cell in enumerate(netlist.cells):
@@ -99,22 +95,19 @@ def _registers(netlist: Netlist, library: Library, begins: bool) -> Iterator[str
 def _outputs(cell: Cell, outputs: dict[str, Function], own: dict[str, str]) -> Iterator[str]:
     for pin, function in outputs.items():
         for net in cell.pins.get(pin, []):
-            yield f"  assign {_net(net)} = {_expression(function, cell, own)};"
+            yield f"  assign {verilog_net(net)} = {_expression(function, cell, own)};"
 
 
 def _expression(function: Function, cell: Cell, own: dict[str, str]) -> str:
-    pins = {name: own[name] if name in own else _net(cell.pins[name][0]) for name in function.names}
+    pins = {
+        name: own[name] if name in own else verilog_net(cell.pins[name][0])
+        for name in function.names
+    }
     return re.sub(r"\bones\b", "1'b1", function.substitute(pins))
 
 
-def _net(bit: Bit) -> str:
-    if isinstance(bit, int):
-        return f"n{bit}"
-    return "1'b1" if bit == "1" else "1'b0"
-
-
 def _nets(netlist: Netlist) -> set[Bit]:
-    """All nets that are no constants."""
+    """All nets except constants."""
     bits = {bit for _, bits in netlist.ports.values() for bit in bits}
     bits.update(bit for cell in netlist.cells for some in cell.pins.values() for bit in some)
     return {bit for bit in bits if isinstance(bit, int)}

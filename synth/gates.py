@@ -111,7 +111,7 @@ def library() -> Library:
 
 
 def unmapped_area(cell: str) -> float | None:
-    """NAND2 equivalents of one of Yosys's own cells, None when there is no figure for it."""
+    """NAND2 equivalents of one of Yosys's own cells, or None."""
     for start, transistors in UNMAPPED.items():
         if cell.startswith(start):
             return transistors / 4

@@ -1,6 +1,6 @@
-"""Liberty files: the cells of a library as far as costs need them.
+"""Liberty files: the cells of a library, as far as costs need them.
 
-Timing tables (`nldm.py`) are read when a cell is timed.
+Timing tables (`delay_tables.py`) are read when a cell is first timed.
 """
 
 import re
@@ -9,17 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf, log2
 
+from .delay_tables import CellTiming, WireLoad, cell_timing, default_wire_load
 from .errors import SynthesisError
-from .function import Function
-from .groups import Group, finite, parse_groups
-from .nldm import CellTiming, cell_timing
-from .wire_load import WireLoad, default_wire_load
+from .liberty_syntax import Function, Group, finite, parse_groups
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
-"""Of cells and pins: what every tool takes, and no tool takes for anything else."""
+"""Names of cells and pins that are safe in files of every tool."""
 
 FF_OHM_PS = 1e-3
-"""Picoseconds of one ohm with one femtofarad."""
+"""Picoseconds per ohm and femtofarad."""
 
 
 @dataclass(frozen=True)
@@ -33,35 +31,35 @@ class LibraryCell:
     outputs: dict[str, Function]
     """Output pins and their functions, in terms of inputs and of `state`."""
     state: dict[str, Function] = field(default_factory=dict)
-    """A flip-flop's internal variables (often IQ and IQN) and what they become."""
+    """Internal variables of a flip-flop (often IQ and IQN) and their next values."""
     clock: Function | None = None
-    """What clocks a flip-flop, or opens a latch."""
+    """Clock of a flip-flop, or enable of a latch."""
     is_latch: bool = False
     data: Function | None = None
-    """What an open latch passes on."""
+    """Input that an open latch passes on."""
     text: tuple[Group, Mapping[str, Group]] | None = field(default=None, repr=False, compare=False)
-    """Its group in the file, and the templates of tables there; None for a black box."""
+    """Its group in the file, and the file's table templates; None for a black box."""
 
     @cached_property
     def timing(self) -> CellTiming:
-        """The tables of delays, read when they are first asked for."""
+        """Delay tables, read at the first use."""
         if self.text is None:
             return CellTiming({}, {}, {}, {})
         return cell_timing(*self.text, self.name)
 
     @property
     def is_flipflop(self) -> bool:
-        """True when the cell holds state and is no latch."""
+        """True for a cell with state that is not a latch."""
         return self.clock is not None and not self.is_latch
 
     @cached_property
     def levels(self) -> int:
-        """The least number of two-input gates in series; an inverter is none."""
+        """Least number of two-input gates in series; an inverter counts 0."""
         return ceil(log2(max(len(self.inputs), 1)))
 
     @property
     def is_nand2(self) -> bool:
-        """True when the one output is NAND of the two inputs."""
+        """True when the only output is the NAND of two inputs."""
         if len(self.inputs) != 2 or len(self.outputs) != 1 or self.clock is not None:
             return False
         values = dict(zip(self.inputs, (0b1010, 0b1100), strict=True))
@@ -76,17 +74,17 @@ class Library:
     name: str
     cells: dict[str, LibraryCell]
     capacitance_ff: float = 1.0
-    """Femtofarads in the library's unit of capacitance."""
+    """Femtofarads per unit of capacitance in the library."""
     time_ps: float = 1000.0
-    """Picoseconds in the library's unit of time."""
+    """Picoseconds per unit of time in the library."""
     voltage: float | None = None
     """Nominal supply."""
     wire_load: WireLoad | None = None
-    """What the library says of wires by default."""
+    """Default wire load of the library."""
 
     @cached_property
     def latch(self) -> LibraryCell | None:
-        """The smallest latch of one data input that a high enable opens."""
+        """Smallest latch with one data input and a high enable, or None."""
         plain = [
             cell
             for cell in self.cells.values()
@@ -97,7 +95,7 @@ class Library:
 
     @cached_property
     def has_timing(self) -> bool:
-        """Whether some gate has a delay table."""
+        """True when any gate has a delay table."""
         return any(
             arc.delays != (None, None)
             for cell in self.cells.values()
@@ -107,7 +105,7 @@ class Library:
 
     @cached_property
     def nand2(self) -> LibraryCell:
-        """The smallest two-input NAND, the unit of gate equivalents."""
+        """Smallest two-input NAND: the unit of gate equivalents."""
         cells = [cell for cell in self.cells.values() if cell.is_nand2 and cell.area > 0]
         if not cells:
             raise SynthesisError(
@@ -142,7 +140,7 @@ def parse(text: str, source: str) -> Library:
 
 
 def merged(libraries: Sequence[Library]) -> Library:
-    """Several files as one library, named after the first."""
+    """Merge several files into one library, named after the first."""
     first, *others = libraries
     cells = dict(first.cells)
     for other in others:
@@ -164,7 +162,7 @@ def merged(libraries: Sequence[Library]) -> Library:
 
 
 def _unit(group: Group, name: str, default: str, scales: dict[str, float], source: str) -> float:
-    """A unit such as `1,pf` or `10ps`, in those of `scales` that are 1."""
+    """Value of a unit such as `1,pf` or `10ps`, scaled by `scales`."""
     text = group.attributes.get(name, default)
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*,?\s*([a-z]+)", text.strip().lower(), re.ASCII)
     if found is None or found[2] not in scales or not 0 < float(found[1]) < inf:
@@ -179,7 +177,7 @@ def _pins(cell: Group) -> list[Group]:
 
 
 def _check_names(cell: Group, source: str) -> None:
-    """Also of cells that are not used: other tools read the file too."""
+    """Check all names, also in unused cells: other tools read the file too."""
     for group in (cell, *_pins(cell)):
         for name in group.arguments:
             if not _NAME.fullmatch(name):
@@ -222,7 +220,7 @@ def _cell(group: Group, templates: Mapping[str, Group], source: str) -> LibraryC
 
 
 def _next_state(memory: Group, source: str) -> dict[str, Function]:
-    """The variables of an ff group, with clear and preset joined in; clear wins over preset."""
+    """Next values of an ff group's variables, clear and preset included; clear wins."""
     value = f"({memory.attributes.get('next_state', '0')})"
     if "preset" in memory.attributes:
         value = f"({value} | ({memory.attributes['preset']}))"

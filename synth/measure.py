@@ -1,25 +1,62 @@
-"""measure: what a design costs, from the cache or by synthesis."""
+"""measure: the cost of a design, from the cache or by synthesis."""
 
+import gzip
 import hashlib
+import json
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..util.files import write_file
 from ..util.scratch import scratch
+from ..util.yosys import Cell, Netlist
 from . import fpga
 from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
-from .cache import Cache
 from .errors import TargetMissedError, naming
-from .flow import Cost, Flow
-from .library_files import digest_of
-from .netlist import Cell, Netlist
+from .flow import Cost, Flow, digest_of
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
 from .tools import nextpnr_version, yosys_version
+
+FORMAT = 1
+"""Version of the entries; a new number makes all existing ones unknown."""
+
+
+class Cache:
+    """A directory of JSON files that any number of processes may share.
+
+    Entries are written to a temporary name and renamed: each is whole or absent. Unreadable
+    entries are made again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = Path(directory)
+
+    @staticmethod
+    def key(*parts: Any) -> str:
+        """Hash plain JSON values."""
+        return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True).encode()).hexdigest()
+
+    def read(self, key: str, kind: str) -> Any:
+        """Read an entry, or None. `kind` separates several entries of one key."""
+        try:
+            return json.loads(gzip.decompress(self._path(key, kind).read_bytes()))
+        except (OSError, EOFError, RecursionError, ValueError, zlib.error):
+            return None
+
+    def write(self, key: str, kind: str, value: Any) -> None:
+        """Store a value of plain JSON types."""
+        path = self._path(key, kind)
+        write_file(path, gzip.compress(json.dumps(value).encode(), mtime=0))
+
+    def _path(self, key: str, kind: str) -> Path:
+        return self.directory / key[:2] / f"{key}.{kind}.json.gz"
+
 
 TIME_LIMIT = 1800.0
 """Seconds for one run of one tool."""
@@ -37,17 +74,16 @@ def measure(
     black_boxes: Sequence[str] = (),
     limit: float = TIME_LIMIT,
 ) -> Cost:
-    """The cost of module `top` of a Verilog text, by `flow` (the default is NAND2 equivalents).
+    """Measure the cost of module `top` of a Verilog text; the default flow is `gates`.
 
-    `parameters` are values for those of `top`, numbers or strings in double quotes. `source` is
-    what errors call the text. Modules named in `black_boxes` are left out: no area, no delay, and
-    paths end and start at their pins. The result is kept in `cache_dir`, which processes may share,
-    under the hash of text, scripts, options, library and versions of the tools: the second time
-    takes milliseconds. `limit` is in seconds, for each run of a tool.
+    parameters: values for parameters of `top`, numbers or strings in double quotes. source: name of
+    the text in errors. black_boxes: modules left out: they have no area and no delay, and paths end
+    and start at their pins. cache_dir: results by the hash of text, scripts, options, library and
+    tool versions; processes may share it. limit: seconds for each run of a tool.
 
-    SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, a tool broke
-    off. TargetMissedError, one of these: the target cannot be met, which is kept like a result.
-    ModuleNotFoundError: there is no Yosys, or no nextpnr.
+    Raises SynthesisError (a ValueError) of one line for wrong Verilog, a wrong library or a tool
+    that fails; TargetMissedError, a subclass, which is cached, when the target cannot be met;
+    ModuleNotFoundError without Yosys or nextpnr.
     """
     design = _design(verilog, top, parameters, systemverilog, source)
     design = replace(design, black_boxes=tuple(black_boxes))
@@ -65,7 +101,7 @@ def measure_netlist(
     source: str = "design.v",
     limit: float = TIME_LIMIT,
 ) -> tuple[Cost, Netlist]:
-    """As `measure`, with the netlist of cells made flat; for the flows `gates` and `cells`."""
+    """Measure as `measure`, and return the flat netlist too; for the flows `gates` and `cells`."""
     flow = flow or Flow()
     if flow.kind not in ("gates", "cells"):
         raise ValueError(f"a netlist of cells is for the flows gates and cells, not {flow.kind}")
@@ -84,9 +120,9 @@ def script(
     systemverilog: bool = False,
     source: str = "design.v",
 ) -> str:
-    """The Yosys script of a flow, which reads design.v and, for cells, cells.lib.
+    """Yosys script of a flow; it reads design.v and, for cells, cells.lib.
 
-    With a target it is the first one that is tried.
+    With a target it is the script of the first attempt.
     """
     flow = flow or Flow()
     design = _design(verilog, top, parameters, systemverilog, source)
@@ -128,7 +164,7 @@ def _synthesise(
 def _made(
     design: Design, flow: Flow, cache: Cache, key: str, limit: float
 ) -> tuple[Cost, Netlist | None]:
-    """The cost of a synthesis that is done now, and kept."""
+    """Synthesise and store the result."""
     started = time.perf_counter()
     with scratch("synth") as directory, naming(directory):
         if flow.kind in ("gates", "cells"):
@@ -146,9 +182,9 @@ def _made(
 
 @cache
 def _own_timing() -> str:
-    """A hash of the modules that find adders and time netlists: no tool with a version does."""
+    """Hash of the modules that find adders and time netlists: they have no version of their own."""
     digest = hashlib.sha256()
-    for name in ("adders.py", "nldm.py", "static_timing.py", "wire_load.py"):
+    for name in ("adders.py", "delay_tables.py", "static_timing.py"):
         digest.update(Path(__file__).with_name(name).read_bytes())
     return digest.hexdigest()
 

@@ -1,55 +1,16 @@
-"""Netlists that Yosys wrote as JSON: cells, areas, depth and clocks."""
+"""Netlists of a synthesis: areas, depth, clocks, and the order of their gates."""
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from ..util.yosys import Bit, Cell, Netlist, read_modules
 from .errors import SynthesisError
 from .liberty import Library, LibraryCell
 
-Bit = int | str  # the number of a net, or "0", "1", "x"
 IGNORED = ("$scopeinfo", "$print", "$check", "$assert", "$assume", "$cover", "$specify")
 """Cells of Yosys that are not hardware."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell or instance: its name, its type, the bits at its pins, and its parameters."""
-
-    name: str
-    type: str
-    pins: dict[str, list[Bit]]
-    parameters: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Netlist:
-    """One module."""
-
-    name: str
-    ports: dict[str, tuple[str, list[Bit]]]
-    """Direction (`input`, `output`, `inout`) and bits, lowest first."""
-    cells: list[Cell]
-
-    @cached_property
-    def types(self) -> Counter[str]:
-        """How many cells there are of each type."""
-        return Counter(cell.type for cell in self.cells)
-
-    def inputs(self) -> Iterator[tuple[str, int, Bit]]:
-        """Name, place and net of each input bit."""
-        for name, (direction, bits) in self.ports.items():
-            if direction != "output":
-                yield from ((name, place, bit) for place, bit in enumerate(bits))
-
-    def outputs(self) -> Iterator[tuple[str, int, Bit]]:
-        """Name, place and net of each output bit."""
-        for name, (direction, bits) in self.ports.items():
-            if direction == "output":
-                yield from ((name, place, bit) for place, bit in enumerate(bits))
 
 
 def load(path: Path) -> dict[str, Netlist]:
@@ -58,26 +19,17 @@ def load(path: Path) -> dict[str, Netlist]:
     SynthesisError where the file breaks off: Yosys does not tell that the disk was full.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_modules(path.read_bytes())
     except ValueError:
         raise SynthesisError(f"the netlist {path} breaks off: is the disk full?") from None
     modules = {}
-    for name, module in content["modules"].items():
-        attributes = module.get("attributes", {})
-        if "blackbox" in attributes or "whitebox" in attributes:
+    for name, module in content.items():
+        if "blackbox" in module.attributes or "whitebox" in module.attributes:
             continue  # a cell of the library
-        netlist = Netlist(
-            name,
-            {port: (p["direction"], p["bits"]) for port, p in module.get("ports", {}).items()},
-            [
-                Cell(key, cell["type"], cell["connections"], cell.get("parameters", {}))
-                for key, cell in module.get("cells", {}).items()
-                if not cell["type"].startswith(IGNORED)
-            ],
-        )
-        modules[name] = netlist
-        if int(attributes.get("top", "0"), 2):
-            modules[""] = netlist
+        hardware = [cell for cell in module.cells if not cell.type.startswith(IGNORED)]
+        modules[name] = Netlist(name, module.ports, hardware)
+        if int(module.attributes.get("top", "0"), 2):
+            modules[""] = modules[name]
     if "" not in modules:
         raise SynthesisError("the synthesised design has no top module")
     return modules
@@ -85,21 +37,21 @@ def load(path: Path) -> dict[str, Netlist]:
 
 @dataclass(frozen=True)
 class Count:
-    """The cells of a module and of everything below it."""
+    """Cells of a module and of everything below it."""
 
     area: float
     sequential: float
-    """Area of the flip-flops and latches in it."""
+    """Area of flip-flops and latches."""
     flipflops: int
     latches: int
 
 
 Measure = Callable[[str], tuple[float, str]]
-"""The area of a type of cell and its kind: `gate`, `flipflop`, `latch`."""
+"""Function from a cell type to its area and kind: `gate`, `flipflop` or `latch`."""
 
 
 def count(modules: dict[str, Netlist], name: str, measure: Measure) -> Count:
-    """What `measure` says of the cells of module `name`, instances included."""
+    """Count the cells of module `name`, instances included; `measure` gives area and kind."""
     area = sequential = 0.0
     flipflops = latches = 0
     for kind, number in modules[name].types.items():
@@ -117,7 +69,7 @@ def count(modules: dict[str, Netlist], name: str, measure: Measure) -> Count:
 
 
 def sections(modules: dict[str, Netlist], measure: Measure) -> dict[str, Count]:
-    """The count of each instance in the top module, and of its own cells under `(top)`."""
+    """Count of each instance in the top module; `(top)` holds the top's own cells."""
     top = modules[""]
     found = {}
     for cell in top.cells:
@@ -135,7 +87,7 @@ def sections(modules: dict[str, Netlist], measure: Measure) -> dict[str, Count]:
 
 
 def in_order(netlist: Netlist, library: Library) -> list[tuple[Cell, LibraryCell]]:
-    """The combinational cells, each after those that drive it; SynthesisError for a loop."""
+    """Sort combinational cells so that drivers come first; SynthesisError for a loop."""
     drivers: dict[Bit, int] = {}
     gates = [(cell, library.cells[cell.type]) for cell in netlist.cells]
     gates = [(cell, kind) for cell, kind in gates if kind.clock is None]
@@ -164,7 +116,7 @@ def in_order(netlist: Netlist, library: Library) -> list[tuple[Cell, LibraryCell
 
 
 def fanouts(netlist: Netlist, library: Library) -> Counter[Bit]:
-    """How many inputs of cells, and outputs of the design, each net drives."""
+    """Number of pins that each net drives, outputs of the design included."""
     found = Counter(bit for _, _, bit in netlist.outputs())
     for cell in netlist.cells:
         for pin in library.cells[cell.type].inputs:
@@ -184,7 +136,7 @@ def depth(netlist: Netlist, library: Library) -> int:
 
 
 def clocks(netlist: Netlist, library: Library) -> set[str]:
-    """Names of the input bits, as `clk` or `clks[1]`, that clock flip-flops.
+    """Names of input bits that clock flip-flops, such as `clk` or `clks[1]`.
 
     A clock may pass inverters and buffers; SynthesisError when it comes from other logic.
     """
@@ -212,8 +164,15 @@ def clocks(netlist: Netlist, library: Library) -> set[str]:
 
 
 def named_inputs(netlist: Netlist) -> dict[str, Bit]:
-    """The net of each input bit, called as in the Verilog: `clk`, `data[3]`."""
+    """Net of each input bit, by its name in Verilog: `clk`, `data[3]`."""
     return {
         name if len(netlist.ports[name][1]) == 1 else f"{name}[{place}]": bit
         for name, place, bit in netlist.inputs()
     }
+
+
+def verilog_net(bit: Bit) -> str:
+    """A net's name in Verilog of single-bit wires; an undefined one is 0."""
+    if isinstance(bit, int):
+        return f"n{bit}"
+    return "1'b1" if bit == "1" else "1'b0"

@@ -1,17 +1,18 @@
 """Static timing of a mapped netlist by OpenSTA, and what ABC printed of it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from ..util.yosys import Bit, Netlist
 from .liberty import Library
-from .netlist import Bit, Netlist, clocks, named_inputs
+from .netlist import clocks, named_inputs, verilog_net
 from .scripts import escaped
 from .static_timing import Surroundings
 from .tools import run_sta
 
 RESET = re.compile(r"(\w*_)?[ans]?(rst|reset)(_?[nlb])?(_?i)?", re.IGNORECASE)
-"""Inputs of these names are left out of the timing: a reset has more than a cycle."""
+"""Names of inputs that timing ignores: a reset has more than one cycle."""
 
 
 def abc_delay(log: str) -> float:
@@ -39,8 +40,8 @@ def sta_delay(
     The script, which is Tcl, knows nets by their numbers, and none of the design's names.
     """
     period = max(4 * guess_ps, 1000.0) / library.time_ps
-    names = {name: _net(bit) for name, bit in named_inputs(netlist).items()}
-    clocked = sorted(clocks(netlist, library)) if any(_held(netlist, library)) else []
+    names = {name: verilog_net(bit) for name, bit in named_inputs(netlist).items()}
+    clocked = sorted(clocks(netlist, library))
     clock = f"-clock {names[clocked[0]] if clocked else 'none'}"
     script = [f"read_liberty {name}" for name in libraries]
     script += ["read_verilog mapped.v", "link_design mapped"]
@@ -82,31 +83,21 @@ def structural(netlist: Netlist) -> str:
 
     Inputs are called after their nets, outputs o0, o1, ...
     """
-    inputs = sorted({_net(bit) for _, _, bit in netlist.inputs()})
+    inputs = sorted({verilog_net(bit) for _, _, bit in netlist.inputs()})
     outputs = _ends(netlist)
     ports = inputs + [f"o{index}" for index, _ in outputs]
     lines = [f"module mapped ({', '.join(ports)});"]
     lines += [f"  input {name};" for name in inputs]
     lines += [f"  output o{index};" for index, _ in outputs]
-    lines += [f"  assign o{index} = {_net(bit)};" for index, bit in outputs]
+    lines += [f"  assign o{index} = {verilog_net(bit)};" for index, bit in outputs]
     for index, cell in enumerate(netlist.cells):
         connected = [(pin, bits[0]) for pin, bits in cell.pins.items() if bits]
-        pins = ", ".join(f".{escaped(pin)}({_net(bit)})" for pin, bit in connected)
+        pins = ", ".join(f".{escaped(pin)}({verilog_net(bit)})" for pin, bit in connected)
         lines.append(f"  {escaped(cell.type)}c{index} ({pins});")
     return "\n".join([*lines, "endmodule", ""])
 
 
-def _net(bit: Bit) -> str:
-    if isinstance(bit, int):
-        return f"n{bit}"
-    return "1'b1" if bit == "1" else "1'b0"
-
-
 def _ends(netlist: Netlist) -> list[tuple[int, Bit]]:
-    """Outputs that are not constant."""
+    """Outputs that are not constant, numbered."""
     bits = [bit for _, _, bit in netlist.outputs() if isinstance(bit, int)]
     return list(enumerate(dict.fromkeys(bits)))
-
-
-def _held(netlist: Netlist, library: Library) -> Iterator[bool]:
-    return (library.cells[kind].clock is not None for kind in netlist.types)

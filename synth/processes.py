@@ -13,19 +13,20 @@ from ..model.errors import choice
 
 FOLDER = Path(__file__).with_name("libraries")
 GATES = "gates"
-"""The generic library of the flow `gates`, which is no process: it takes its place in lists."""
+"""Name of the generic library of the flow `gates`, which lists of processes include."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process. Inputs of a design come from a buffer of twice the least strength, and outputs
-    drive four of the smallest inverters."""
+    """One process. Inputs of a design come from a buffer of twice the least strength; outputs drive
+    four of the smallest inverters.
+    """
 
     name: str
     title: str
     node: str
     nand2: str
-    """The cell that is one gate."""
+    """Cell that counts as one gate."""
     driver: str
     """The buffer that drives each input."""
     load_ff: float
@@ -33,14 +34,14 @@ class Process:
     licence: str
     origin: str
     left_out: tuple[str, ...] = ()
-    """Patterns of names: cells that flows leave out, and the reduced library does not have."""
+    """Name patterns of cells that the reduced library leaves out."""
     kept: tuple[str, ...] = ()
-    """Cells that are in it all the same: adders, which are for their places alone."""
+    """Name patterns of cells kept in spite of `left_out`: adders, which only replace adders."""
     only: tuple[str, ...] = ("*",)
-    """The cells that it has at most."""
+    """Name patterns of cells that the reduced library may have."""
 
     def has(self, cell: str) -> bool:
-        """Whether the reduced library may have a cell of this name."""
+        """True when the reduced library may have a cell of this name."""
 
         def among(patterns: tuple[str, ...]) -> bool:
             return any(fnmatchcase(cell, pattern) for pattern in patterns)
@@ -49,7 +50,7 @@ class Process:
 
     @property
     def file(self) -> Path:
-        """The reduced library; its notice is beside it."""
+        """Path of the reduced library; its notice lies next to it."""
         return FOLDER / f"{self.name}.lib.gz"
 
     @property

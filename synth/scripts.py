@@ -1,20 +1,20 @@
-"""Yosys scripts: everything that a synthesis does, for Yosys alone to repeat.
+"""Yosys scripts: everything that a synthesis does, so that Yosys alone can repeat it.
 
-Each reads design.v, for `gates` and `cells` with a library (cells.lib) and its latches.v beside it,
-and writes netlist.json. Names of users and of their files stand in scripts as a `Design` has
-checked them, and in Verilog that is written for other tools as `escaped` gives them.
+Each script reads design.v and writes netlist.json; `gates` and `cells` also read a library
+(cells.lib) and its latches.v. A `Design` checks names of users and files before scripts hold
+them. Verilog for other tools holds names as `escaped` gives them.
 """
 
 import re
 from dataclasses import dataclass
 
 from ..model.errors import identifier
-from .flow import Flow
+from .flow import Flow, library_names
 from .liberty import Library
 
 # Yosys's own script for ABC has `&fraig -x`, which does not finish on large units. `dc2` saves
 # area and makes deep chains; `if -g` balances them again, in sums of products.
-# `balanced` maps by `&nf`, whose delay is that of the structure that `dc2` left.
+# `balanced` maps by `&nf`, which keeps the depth of the structure after `dc2`.
 RESTRUCTURE = {
     "balanced": "strash;ifraig;scorr;dc2;strash;&get,-n;&dch,-f;&nf,{D};&put",
     "area": "strash;ifraig;scorr;dc2;strash;dch",
@@ -29,25 +29,25 @@ MAP = {
 }
 
 BALANCED_PS = 1000.0
-"""What `balanced` asks of a path: less than most take, so that sizes are for speed."""
+"""Target of `balanced`: shorter than most paths, so that sizes favour speed."""
 
 VALUE = re.compile(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_xz]+|\"[^\"\s;]*\"", re.ASCII)
-"""Of a parameter: a number or a string that is one word of a script."""
+"""Parameter value: a number, or a string of one word."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """The Verilog to synthesise; ValueError for what must not reach Yosys."""
+    """Verilog to synthesise; ValueError for text that must not reach Yosys."""
 
     verilog: str
     top: str
     parameters: tuple[tuple[str, str], ...] = ()
-    """Values of the top's parameters."""
+    """Names and values of the top's parameters."""
     systemverilog: bool = False
     source: str = "design.v"
-    """What error messages call the text."""
+    """Name of the text in error messages."""
     black_boxes: tuple[str, ...] = ()
-    """Modules that are left out: what is in them has no area and no delay."""
+    """Modules without area and delay."""
 
     def __post_init__(self) -> None:
         identifier("top", self.top)
@@ -63,21 +63,16 @@ class Design:
 
 
 def escaped(name: str) -> str:
-    """A name of any characters but white space as a Verilog identifier."""
+    """Verilog identifier for a name of any characters except white space."""
     return f"\\{name} "
 
 
 CONSTRAINTS = "around.constr"
-"""What drives and loads a design, for ABC."""
-
-
-def library_names(flow: Flow) -> list[str]:
-    """The files of a library in a run's directory."""
-    return ["cells.lib", *(f"cells{i}.lib" for i in range(1, len(flow.liberty)))]
+"""File with driver and load of a design, for ABC."""
 
 
 def read(design: Design, keep: bool) -> list[str]:
-    """Commands that read a design; with `keep`, instances in the top stay modules."""
+    """Commands that read a design; `keep` keeps instances in the top as modules."""
     texts = [(name, value) for name, value in design.parameters if value.startswith('"')]
     numbers = [item for item in design.parameters if item not in texts]
     # Yosys would run the C functions that a text imports: without DPI it refuses them.
@@ -135,7 +130,7 @@ def mapped(
 
 
 def latches(library: Library) -> str:
-    """The text latches.v: a cell of `library` for each of Yosys's latches, empty without one."""
+    """Text of latches.v: maps Yosys's latches to a cell of `library`; empty without one."""
     cell = library.latch
     if cell is None or cell.clock is None or cell.data is None:
         return ""

@@ -1,22 +1,22 @@
 """Static timing of a mapped netlist by the delay tables of its cells.
 
-Each net has, for its rise and its fall, the latest arrival and the slowest slew of all arcs that
-drive it. The clock is ideal: it comes at time 0, without slew. Paths begin at inputs, at what the
-clock starts and at black boxes; they end at outputs, at data inputs of flip-flops and latches,
-setup included, and at black boxes. Wires count where the library names a default wire load: a net
-has the whole capacitance of its wire as a load, each pin its Elmore delay. Not in it are other
-wires, hold, asynchronous inputs, the time that a latch may borrow, and that clocks of both edges
-leave half a period.
+Each net has, for rise and fall, the latest arrival and the slowest slew of all arcs that drive it.
+The clock is ideal: it comes at time 0 without slew. Paths begin at inputs, at clocked outputs and
+at black boxes. They end at outputs, at data inputs of flip-flops and latches (setup included), and
+at black boxes. Wires count where the library names a default wire load: a net is loaded by the
+whole wire, and each pin adds its Elmore delay. Not modelled: other wires, hold, asynchronous
+inputs, time borrowing of latches, and half periods between clocks of both edges.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..util.yosys import Bit, Cell, Netlist
+from .delay_tables import Arc, Table
 from .errors import SynthesisError
 from .liberty import Library
-from .netlist import Bit, Cell, Netlist, fanouts, in_order, named_inputs
-from .nldm import Arc, Table
+from .netlist import fanouts, in_order, named_inputs
 
 NEVER = float("-inf")
 NO_LOAD = (0.0, 0.0)
@@ -24,13 +24,12 @@ IDEAL = ((0.0, 0.0), (0.0, 0.0))
 Signal = tuple[tuple[float, float], tuple[float, float]]
 """Arrivals of rise and fall, and their slews."""
 Before = tuple[str, Bit, int]
-"""The cell type of an arc, and the net and the edge that it comes from."""
+"""Cell type of an arc, with the net and edge of its source."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is around a design: the cell that drives each input (None: a step without slew), and
-    the load of each output in femtofarads."""
+    """Driver of each input (None: a step without slew), and load of each output in femtofarads."""
 
     driver: str | None = None
     load_ff: float = 0.0
@@ -38,7 +37,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class End:
-    """Where paths end, and the longest of them."""
+    """An end of paths, and the longest of them."""
 
     name: str
     """An output as `out[3]`, or a cell and its pin as `cell.D`."""
@@ -52,14 +51,14 @@ class End:
 
 @dataclass(frozen=True)
 class Timing:
-    """What is known of a netlist's time."""
+    """Timing of a netlist."""
 
     ends: list[End]
-    """Those that a path reaches."""
+    """Ends with a path."""
     arrivals: dict[Bit, tuple[float, float]]
-    """Picoseconds of each net's rise and fall; minus infinity where no path comes."""
+    """Picoseconds of each net's rise and fall; minus infinity without a path."""
     before: dict[tuple[Bit, int], Before]
-    """By net and edge, where its longest path comes from."""
+    """Origin of the longest path to each net and edge."""
 
     @cached_property
     def worst(self) -> End | None:
@@ -144,7 +143,7 @@ class _Timer:
         return found
 
     def _at(self, net: Bit, pin: tuple[float, float]) -> Signal | None:
-        """The signal of a net at the end of its wire, at a pin of that capacitance."""
+        """Signal of a net at the end of its wire, at a pin of this capacitance."""
         wire, signal = self.library.wire_load, self.signals.get(net)
         pins = self.fanouts[net]
         if signal is None or wire is None or not pins:
@@ -156,7 +155,7 @@ class _Timer:
         return (rise, fall), slews
 
     def _inputs(self, is_false: Callable[[str], object]) -> None:
-        """Inputs change at 0; a driver adds its slew and the time that it takes for the load."""
+        """Inputs change at 0; a driver adds its slew, and its extra delay under load."""
         arcs: Sequence[Arc] = ()
         if self.around.driver is not None:
             if self.around.driver not in self.library.cells:
@@ -172,7 +171,7 @@ class _Timer:
             self.signals[net] = arrival, slews
 
     def _leave(self, boxes: Sequence[Cell]) -> None:
-        """What nothing else drives comes from black boxes, at once."""
+        """Give nets that only black boxes drive a signal at time 0."""
         driven = {
             net
             for cell in self.netlist.cells
@@ -186,14 +185,14 @@ class _Timer:
                         self.signals[net] = IDEAL
 
     def _launch(self, cell: Cell, arcs: Mapping[str, Sequence[Arc]]) -> None:
-        """What the clock's edge starts."""
+        """Signals that the clock's edge starts."""
         for pin in arcs:
             load = self.loads.get(_net(cell, pin), NO_LOAD)
             signal, _ = _through(arcs[pin], lambda _: IDEAL, load)
             self._set(cell, pin, signal, {0: ("", 0), 1: ("", 0)})
 
     def _gate(self, cell: Cell, arcs: Mapping[str, Sequence[Arc]]) -> None:
-        """What comes through a gate, of which an output may have arcs from another one."""
+        """Signals through a gate; an output may have arcs from another output."""
         local: dict[str, Signal | None] = {}
         loads = self.library.cells[cell.type].timing.loads
 
@@ -247,7 +246,7 @@ class _Timer:
         pin: tuple[float, float],
         setup: Sequence[Table | None] = (None, None),
     ) -> End:
-        """The worse edge at a pin of that capacitance; minus infinity where none arrives."""
+        """The later edge at a pin of this capacitance; minus infinity without a signal."""
         signal = self._at(net, pin)
         if signal is None:
             return End(name, net, 0, NEVER)
@@ -260,7 +259,7 @@ class _Timer:
 
 
 def _net(cell: Cell, pin: str) -> Bit:
-    """The net at a pin; "" for none."""
+    """Net at a pin, or ""."""
     nets = cell.pins.get(pin)
     return nets[0] if nets else ""
 
@@ -268,9 +267,9 @@ def _net(cell: Cell, pin: str) -> Bit:
 def _through(
     arcs: Sequence[Arc], signal: Callable[[str], Signal | None], load: tuple[float, float]
 ) -> tuple[Signal | None, dict[int, tuple[str, int]]]:
-    """What arcs make of the signals at their pins, and by edge the pin and edge of the latest.
+    """Combine signals through arcs: the output, and by edge the pin and edge that come last.
 
-    None when none of the pins has a signal.
+    The output is None when no pin has a signal.
     """
     arrivals, slews = [NEVER, NEVER], [0.0, 0.0]
     latest: dict[int, tuple[str, int]] = {}

@@ -1,7 +1,7 @@
-"""The tools: Yosys, OpenSTA and nextpnr, found, named with their versions, and run with a limit.
+"""Tools: Yosys, OpenSTA and nextpnr, with their versions, each run under a time limit.
 
-Each runs in a process of its own and in its own directory, so that a crash, a hang or a file left
-behind stays there. The WebAssembly builds see that directory alone, by relative paths.
+Each run has its own process and directory, so that crashes, hangs and leftover files stay there.
+The WebAssembly builds see only this directory, by relative paths.
 """
 
 import importlib.util
@@ -18,10 +18,10 @@ from pathlib import Path
 from .errors import SynthesisError
 
 CHOICE = "MXDOT_YOSYS"
-"""Environment variable that picks one of YOSYS, instead of the first one that is installed."""
+"""Environment variable that chooses one of YOSYS instead of the first one installed."""
 
 _ABC = re.compile(r"^(ABC: )(?:Error: )?(.*(?:not available|cannot be used|has failed).*)$", re.M)
-"""What ABC says where it gives up, in Yosys's log."""
+"""Messages in Yosys's log with which ABC gives up."""
 
 GUARD = str(Path(__file__).with_name("guard.py"))
 _PYOSYS = (
@@ -49,7 +49,7 @@ def _yosys(chosen: str | None) -> str:
 
 
 def yosys_version() -> str:
-    """Name and version of the Yosys that runs; ModuleNotFoundError when there is none."""
+    """Name and version of the chosen Yosys; ModuleNotFoundError without one."""
     name = _yosys(os.environ.get(CHOICE))
     return f"{name} {version(name)}"
 
@@ -77,7 +77,7 @@ def sta_version() -> str | None:
 
 
 def cxxrtl_headers() -> Path:
-    """The headers that C++ written by this Yosys includes; ModuleNotFoundError without Yosys."""
+    """Headers for C++ written by this Yosys; ModuleNotFoundError without Yosys."""
     package = importlib.util.find_spec(YOSYS[_yosys(os.environ.get(CHOICE))][0])
     assert package is not None
     assert package.origin is not None
@@ -92,7 +92,7 @@ def nextpnr_version() -> str:
 
 
 def run_yosys(script: str, directory: Path, source: str, limit: float) -> str:
-    """Run a script in `directory` and return the log; `source` stands for design.v in errors."""
+    """Run a script in `directory` and return the log; `source` replaces design.v in errors."""
     (directory / "script.ys").write_text(script)
     (directory / "tmp").mkdir(exist_ok=True)
     name = _yosys(os.environ.get(CHOICE))
@@ -103,7 +103,7 @@ def run_yosys(script: str, directory: Path, source: str, limit: float) -> str:
 
 
 def run_abc(commands: str, directory: Path, source: str, limit: float) -> str:
-    """Run commands of ABC, the one that comes with pyosys, and return what it printed.
+    """Run commands of pyosys's ABC and return its output.
 
     ModuleNotFoundError when pyosys is not installed.
     """
@@ -130,9 +130,9 @@ def run_nextpnr(arguments: list[str], directory: Path, source: str, limit: float
 def _run(
     command: list[str], directory: Path, source: str, limit: float, tool: str, env: dict[str, str]
 ) -> str:
-    """The output of a program; SynthesisError with its own first error, a crash or a time-out.
+    """Run a program and return its output; SynthesisError for errors, crashes and time-outs.
 
-    It ends with this process, however that one ends, and so does ABC, which Yosys starts.
+    It ends with this process, however that ends, and so does ABC, which Yosys starts.
     """
     log = directory / "log.txt"
     with (

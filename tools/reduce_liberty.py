@@ -28,7 +28,7 @@ from pathlib import Path
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.synth import Flow, measure
-from mxdot.synth.groups import Group, parse_groups
+from mxdot.synth.liberty_syntax import Group, parse_groups
 from mxdot.synth.processes import Process, process
 from mxdot.util.files import write_file
 

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from ...compare.schemes import comparison
-    from ...compare.schemes.comparison_outputs import show_comparison, write_comparison
+    from ...compare.schemes.outputs import show_comparison, write_comparison
     from ...model import accumulator
     from ...model.schemes.pairing import pairings
     from ...util.progress import display

@@ -28,26 +28,114 @@ operands and for results that neither overflow nor saturate.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model import (
+    E8M0,
     Accumulator,
     Aligned,
     BFloat16,
+    ElementFormat,
     Exact,
     Fixed,
     Float16,
     Float32,
     Fused,
     Int32,
+    MXArray,
     Preset,
 )
 from ...model.accumulators import FixedRegister, by_kind
 from ...model.formats import FLOAT32, FloatFormat
-from .reference import F64
-from .terms import Terms
+from .metrics import F64
+
+I16 = NDArray[np.int16]
+NEVER = 2**13  # beyond every exponent: a zero product has no digits
+
+
+def unit_exponents(fmt: ElementFormat) -> I16:
+    """Exponent of the unit digit of every code: the value's exponent, at least emin."""
+    _, significand, exponent = fmt.triples
+    return np.where(significand == 0, fmt.emin, exponent + fmt.mantissa_bits).astype(np.int16)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of n dot products in steps of t, scales included; arrays are (n, steps, t).
+
+    values: a_i x b_i x 2^s. unit: U_i + s, -NEVER for a zero product. digit: the exponent of the
+    last digit, E_i + s, NEVER for a zero product: a term is a multiple of 2^digit.
+    """
+
+    values: F64
+    unit: I16
+    digit: I16
+
+    @cached_property
+    def magnitudes(self) -> F64:
+        """Absolute values of `values`."""
+        return np.abs(self.values)
+
+    @cached_property
+    def sums(self) -> F64:
+        """Sum of each step (n, steps), in float64."""
+        return self.values.sum(axis=-1)
+
+    @cached_property
+    def absolute_sums(self) -> F64:
+        """Sum of absolute values of each step (n, steps)."""
+        return self.magnitudes.sum(axis=-1)
+
+    @cached_property
+    def totals(self) -> F64:
+        """Sum of all absolute values (n,): the scale of errors."""
+        return self.absolute_sums.sum(axis=-1)
+
+    def running(self, first: int = 0, stop: int | None = None) -> F64:
+        """Upper bounds of the exact |sum of steps first..j| for every j before `stop`."""
+        rounding = 2.0**-52 * self.values.shape[1] * self.values.shape[2]
+        absolute = np.cumsum(self.absolute_sums[:, first:stop], axis=1)
+        return np.abs(np.cumsum(self.sums[:, first:stop], axis=1)) + rounding * absolute
+
+    def in_steps(self, size: int) -> "Terms":
+        """Cut each step into steps of `size` or fewer terms, with zeros appended."""
+        n, steps, t = self.values.shape
+        if size >= t:
+            return self
+        shape = (n, steps * -(-t // size), size)
+        fill = ((0, 0), (0, 0), (0, -t % size))
+        return Terms(
+            np.pad(self.values, fill).reshape(shape),
+            np.pad(self.unit, fill, constant_values=-NEVER).reshape(shape),
+            np.pad(self.digit, fill, constant_values=NEVER).reshape(shape),
+        )
+
+
+def terms_of(a: MXArray, b: MXArray) -> Terms:
+    """Terms of the dot products of the rows of `a` and `b` (n, K), one step per block.
+
+    ValueError when a term is not finite.
+    """
+    codes_a, scale_a = a.blocks_last()
+    codes_b, scale_b = b.blocks_last()
+    scale = scale_a.astype(np.int16) + scale_b - np.int16(2 * E8M0.bias)
+    with np.errstate(invalid="ignore"):
+        values = a.format.values[codes_a] * b.format.values[codes_b]
+    nan_scale = (scale_a == E8M0.nan_code) | (scale_b == E8M0.nan_code)
+    if nan_scale.any() or not np.isfinite(values).all():
+        raise ValueError("operands must be finite, not NaN or infinite")
+    values *= np.ldexp(1.0, scale)[..., None]
+    unit = unit_exponents(a.format)[codes_a] + unit_exponents(b.format)[codes_b]
+    unit += scale[..., None]
+    digit = unit - np.int16(a.format.mantissa_bits + b.format.mantissa_bits)
+    zero = values == 0
+    never = np.int16(NEVER)
+    return Terms(values, np.where(zero, -never, unit), np.where(zero, never, digit))
+
 
 Bools = NDArray[np.bool_]
 U = 2.0**-FLOAT32.significand_bits  # unit roundoff of float32
@@ -56,30 +144,30 @@ SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 
 def bound(rule: Accumulator, terms: Terms) -> F64:
-    """The bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
+    """Bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
     return by_kind(_BOUNDS, rule, "_BOUNDS of compare/accuracy/bounds.py")(rule, terms) * SLACK
 
 
 def has_bound(rule: Accumulator) -> bool:
-    """Whether there is a bound: of machines, for those of `fused:F` in steps of neighbours."""
+    """True where there is a bound; of machines, for `fused:F` in steps of neighbours."""
     if isinstance(rule, Preset) and (rule.permuted or rule.least is not None):
         return False
     return type(rule) in _BOUNDS
 
 
 def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:
-    """Which results may be infinite, given their bounds `limit`: a necessary condition, (n,)."""
+    """True for results that may be infinite, given bounds `limit` (n,): a necessary condition."""
     return terms.totals + limit >= rule.running.largest_finite
 
 
 def can_saturate(rule: FixedRegister, terms: Terms) -> Bools:
-    """Which registers may leave their range: a necessary condition, (n,)."""
+    """True for registers that may leave their range (n,): a necessary condition."""
     lost = terms.values.shape[1] * 2.0**rule.lsb
     return (terms.totals + lost) * SLACK >= (2.0 ** (rule.width - 1) - 1) * 2.0**rule.lsb
 
 
 def _nearest(error: F64, running: F64, fmt: FloatFormat = FLOAT32) -> F64:
-    """The error after c = RNE(a value that is `error` away from the exact `running`)."""
+    """Error after c = RNE(a value that is `error` away from the exact `running`)."""
     return error + 2.0**-fmt.significand_bits * (running + error) + fmt.smallest / 2
 
 
@@ -147,7 +235,7 @@ def _fused(rule: Fused, terms: Terms) -> F64:
 
 
 def _promotions(block: int, terms: int, promote: int, steps: int) -> list[int]:
-    """The numbers of steps after which a partial sum is promoted; the last is `steps`."""
+    """Numbers of steps after which a partial sum is promoted; the last is `steps`."""
     lengths = [min(terms, block - i) for i in range(0, block, terms)]
     stops, taken = [], 0
     for j in range(steps):

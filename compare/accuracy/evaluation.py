@@ -1,4 +1,4 @@
-"""What an accumulator does to dot products of given data, by length, beside what it may do."""
+"""Errors of an accumulator in dot products of given data, by length, next to their bounds."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,18 +7,26 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
+from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs, quantize, unscaled
 from ...model import accumulator as as_accumulator
 from ...model.accumulators import any_operands
 from ...model.errors import integer
 from ...util.data.sets import DataSet, data_set
-from .blocks import in_blocks
-from .bounds import bound, can_overflow, can_saturate, has_bound
-from .metrics import LEAST, ErrorMetrics, errors, finite, sqnr_db
-from .reference import F32, F64, ExactSums, exact_sums
-from .terms import Terms, terms_of
+from .bounds import Terms, bound, can_overflow, can_saturate, has_bound, terms_of
+from .metrics import F32, F64, LEAST, ErrorMetrics, ExactSums, errors, exact_sums, finite, sqnr_db
+
+SCALED_BITS = 8
+"""Elements of at most this many bits are scaled; wider ones have exponents of their own."""
+
+
+def in_blocks(x: ArrayLike, fmt: ElementFormat, block_size: int, scale_rule: str) -> MXArray:
+    """Quantise `x` in blocks padded with zeros; elements of more than 8 bits get scales of 1."""
+    if fmt.bits > SCALED_BITS:
+        return unscaled(x, fmt, block_size=block_size, pad=True)
+    return quantize(x, fmt, block_size=block_size, pad=True, scale_rule=scale_rule)
+
 
 Pair = tuple[ElementFormat, ElementFormat]
 Bound = Callable[..., F64]
@@ -32,26 +40,26 @@ CHUNK = 2**17  # products handled at once: their temporaries stay in the cache
 class Accuracy:
     """The accuracy of one accumulator on `count` dot products of one length.
 
-    accumulator, formats, data, length, lanes (the block size), seed, count, scale_rule: what was
-    evaluated. Three pairs of results are compared:
+    accumulator, formats, data, length, lanes (the block size), seed, count, scale_rule: settings.
+    Three pairs of results are compared:
 
     - `sqnr_accumulator_db`, `max_relative`, `mean_relative`, `ulp_max`, `ulp_mean`, `bias`: the
       accumulator's results with the exact products of the quantised operands, rounded once to
-      float32: what the accumulator does, and none of it when they are equal (SQNR infinite).
-    - the same with `_total`: its results with the products of the original operands in float64:
-      what format and accumulator do together.
-    - `sqnr_format_db`: the exact products of the quantised operands with those of the originals:
-      what the format does, the ceiling of `sqnr_total_db`.
+      float32. This is the accumulator's own error; SQNR is infinite when they are equal.
+    - the same with `_total`: its results with the float64 products of the original operands. This
+      is the error of format and accumulator together.
+    - `sqnr_format_db`: the exact products of the quantised operands with the products of the
+      originals. This is the format's error, the ceiling of `sqnr_total_db`.
 
-    See `metrics.Errors` for the measures. exact_fraction: share of results equal to the correctly
-    rounded exact product. overflow, saturated: how many results are not finite, and how many
-    registers left their range. An infinite result counts as float32's largest number in errors.
+    `metrics.ErrorMetrics` defines the measures. exact_fraction: share of results equal to the
+    correctly rounded exact product. overflow: number of results that are not finite; each counts as
+    float32's largest number in errors. saturated: number of registers that left their range.
 
-    observed, bound: the largest error, and the largest error the a priori bound allows, both
-    against the unrounded exact product and relative to the sum of the terms' absolute values;
-    saturated and overflowed results have no bound and are left out. bound_ratio: the largest
-    quotient of an error and its own bound. bound_ok: no error exceeds its bound, and nothing
-    overflowed or saturated that could not. None where there is no bound (`units.evaluate_unit`).
+    observed, bound: the largest error and the largest a priori bound, both against the unrounded
+    exact product and relative to the sum of the terms' absolute values. Saturated and overflowed
+    results have no bound and are left out. bound_ratio: largest quotient of an error and its own
+    bound. bound_ok: no error exceeds its bound, and nothing overflowed or saturated that could not.
+    All four are None without a bound (`scheme_units.evaluate_unit`).
     """
 
     accumulator: str
@@ -118,11 +126,11 @@ def evaluate(
     scale_rule: str = "floor",
     error_bound: Bound = bound,
 ) -> list[Accuracy]:
-    """The accuracy of `rule` for `count` dot products of `data` of each length.
+    """Evaluate `rule` on `count` dot products of `data` of each length.
 
     pair: formats of both operands, as text ("e4m3", "e5m2xe4m3") or a tuple. data: see `data_set`.
-    lanes: the block size, any from 1 to 65536; a length that it does not divide is filled up with
-    zeros. The same seed draws the same data for every rule and pair. error_bound: see `bound`.
+    lanes: the block size, 1 to 65536; other lengths than its multiples are padded with zeros. One
+    seed draws the same data for every rule and pair. error_bound: see `bound`.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = as_accumulator(rule)
@@ -144,7 +152,7 @@ def evaluate(
 
 
 def one_pair(pair: str | Pair) -> Pair:
-    """The formats of both operands, of text or of a tuple; ValueError unless it is one pair."""
+    """Formats of both operands, from text or a tuple; ValueError unless it is one pair."""
     pairs = format_pairs(pair if isinstance(pair, str) else [pair])
     if len(pairs) != 1:
         raise ValueError(f"pair must be one pair of formats, not {pair!r}")
@@ -152,7 +160,7 @@ def one_pair(pair: str | Pair) -> Pair:
 
 
 def pair_name(pair: Pair) -> str:
-    """The text that `one_pair` reads."""
+    """Text that `one_pair` reads."""
     return "x".join(dict.fromkeys(f.name for f in pair))
 
 
@@ -160,7 +168,7 @@ def pair_name(pair: Pair) -> str:
 def prepare(
     pair: Pair, data: DataSet, length: int, lanes: int, seed: int, count: int, scale_rule: str
 ) -> Operands:
-    """The operands of `evaluate`; kept, because every accumulator is measured on the same."""
+    """Operands of `evaluate`, cached: every accumulator is measured on the same."""
     rng = np.random.default_rng([seed, data.stream, length])
     x, y = data.draw(rng, count, length, lanes)
     a, b = (in_blocks(v, fmt, lanes, scale_rule) for v, fmt in zip((x, y), pair, strict=True))
@@ -174,7 +182,7 @@ def prepare(
 
 
 def measure(rule: Accumulator, operands: Operands, error_bound: Bound = bound) -> dict[str, Any]:
-    """The measured fields of `Accuracy` for the dot products of `operands`, c starting at +0."""
+    """Measured fields of `Accuracy` for the dot products of `operands`, c starting at +0."""
     result, saturated = run(rule, operands.a, operands.b)
     measured = compared(result, saturated, operands.exact, operands.original)
     if not has_bound(rule):
@@ -185,7 +193,7 @@ def measure(rule: Accumulator, operands: Operands, error_bound: Bound = bound) -
 def compared(
     result: F32, saturated: NDArray[np.bool_], exact: ExactSums, original: F64
 ) -> dict[str, Any]:
-    """The fields of `Accuracy` that results, saturated registers and references tell."""
+    """Fields of `Accuracy` computed from results, saturated registers and references."""
     values = finite(result.astype(np.float64))
     nearest = finite(exact.nearest_float32().astype(np.float64))
     own, total = errors(values, nearest), errors(values, original)
@@ -211,7 +219,7 @@ def _check(
     saturated: NDArray[np.bool_],
     error_bound: Bound,
 ) -> dict[str, Any]:
-    """The results beside their bounds."""
+    """Compare results with their bounds."""
     error = np.abs(operands.exact.error_of(result))
     bounded = np.isfinite(result) & ~saturated
     limit, scale = np.empty(len(result)), np.empty(len(result))
@@ -237,10 +245,10 @@ def _largest(values: F64) -> float:
 
 @any_operands()
 def run(rule: Accumulator, a: MXArray, b: MXArray) -> tuple[F32, NDArray[np.bool_]]:
-    """(results, saturated) of the dot products of the rows of `a` and `b`, c starting at +0.
+    """Results and saturated flags of dot products of rows of `a` and `b`, c starting at +0.
 
-    A long dot product is taken a stretch of blocks at a time, c handed on: the model then works on
-    many rows at once. A fixed register is not handed on through float32 and takes all blocks.
+    Long dot products run in stretches of blocks that hand on c: the model then works on many rows
+    at once. A fixed register cannot be handed on as float32 and takes all blocks at once.
     """
     n, length = a.shape
     if rule.register is not None:

@@ -1,12 +1,55 @@
-"""Error measures between results and a reference."""
+"""Exact dot products as references, and error measures of results.
+
+`math.fsum` returns the float64 nearest to the exact sum of float64 terms. Every term of a dot
+product of MX arrays is a float64 exactly (at most 16 significant bits, an exponent between -290 and
+290). The sum is therefore the exact dot product rounded once. A second call, with this value
+subtracted, gives the part that the first rounded off. An exact comparison with a float32 needs only
+this pair.
+"""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...model.formats import FLOAT32
-from .reference import F64
+from ...model.rounding import nearest_even, to_odd
+
+F64 = NDArray[np.float64]
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ExactSums:
+    """Exact sums: `high` is the float64 nearest to each, `low` the one nearest to the rest."""
+
+    high: F64
+    low: F64
+
+    def nearest_float32(self) -> F32:
+        """The exact sums rounded once, RNE; overflow to infinity."""
+        return nearest_even(to_odd(self.high, self.low))
+
+    def error_of(self, values: F32) -> F64:
+        """`values` minus the exact sums, to a relative 2^-51; 0 only where they are equal.
+
+        Proof of the latter: if high - value + low is 0 then value = high + low. Were low not 0,
+        value would be a float64 nearer to the exact sum than high, which is the nearest.
+        """
+        return (values.astype(np.float64) - self.high) - self.low
+
+
+def exact_sums(terms: F64) -> ExactSums:
+    """Exact sums of the rows of finite float64 `terms` (n, k)."""
+    high, low = np.empty(len(terms)), np.empty(len(terms))
+    for i, row in enumerate(terms):
+        values = row.tolist()
+        high[i] = math.fsum(values)
+        values.append(-high[i])
+        low[i] = math.fsum(values)
+    return ExactSums(high, low)
+
 
 LEAST = FLOAT32.smallest  # float32's smallest subnormal: stands for a reference of zero
 LARGEST = float(np.finfo(np.float32).max)
@@ -14,7 +57,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class ErrorMetrics:
-    """How far results are from a reference, over n dot products.
+    """Errors of results against a reference, over n dot products.
 
     sqnr_db: 10 log10(sum reference^2 / sum error^2); infinite without error. max_relative,
     mean_relative: |error / reference|. ulp_max, ulp_mean: |error| in float32 ulps of the reference.
@@ -69,5 +112,5 @@ def ulp(values: F64) -> F64:
 
 
 def finite(values: F64) -> F64:
-    """Infinities as float32's largest finite number, NaN as 0: errors stay numbers."""
+    """Replace infinities by float32's largest finite number and NaN by 0."""
     return np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST)

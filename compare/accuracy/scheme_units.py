@@ -1,17 +1,15 @@
-"""Accuracy of units whose operands are those of a scheme: integer results, micro-exponents, scales
-of E4M3 and several of a beat.
+"""Accuracy of units with a scheme's operands: integer results, micro-exponents, other block scales.
 
-What such a unit does to dot products depends on what is done around it. Here that is:
+The result depends on the operations around the unit. Here they are:
 
-- integer results: operands in integers, a float32 scale for each row, symmetric, or with a zero
-  point where the unit has one; with integer scales those of VS-Quant, one for each block. The sum
-  becomes a float by the product with both scales, in the unit where that takes a scale, else
-  outside of it in float32; or it is requantised, by multiplier and shift
-  to one scale for all results, by a shift to its own scale times one power of two for all: the
-  finest that clips nothing;
-- micro-exponents: an E8M0 scale for each block and one bit for two elements, as in MX9;
-- E4M3 scales: of each block, under a float32 for each row, by whose product the result is
-  multiplied, as NVFP4 has one for a tensor. E8M0 scales of fewer elements than a beat: of these.
+- integer results: integer operands with a float32 scale per row, symmetric, or with a zero point
+  where the unit takes one. Integer scales are VS-Quant's, one per block. The sum times both scales
+  is the float result, inside units that take a scale and else outside in float32. Requantised
+  sums use multiplier and shift to one scale for all results, or a shift to the row's own scale
+  times one power of two, the finest that clips nothing.
+- micro-exponents: an E8M0 scale per block and one bit per two elements, as in MX9.
+- E4M3 scales: one per block, under a float32 per row that multiplies the result, as NVFP4 has
+  one per tensor. E8M0 scales of fewer elements than a beat: one per group.
 """
 
 from collections.abc import Sequence
@@ -47,7 +45,7 @@ from ...model.schemes import (
 )
 from ...util.data.sets import data_set
 from .evaluation import LENGTHS, Accuracy, compared
-from .reference import F32, F64, ExactSums, exact_sums
+from .metrics import F32, F64, ExactSums, exact_sums
 
 SYMMETRIC = {4: INT4_SYMMETRIC, 8: INT8_SYMMETRIC}
 FULL = {4: INT4_FULL, 8: INT8_FULL}
@@ -56,7 +54,7 @@ SOURCE = "docs/accuracy.md"
 
 @dataclass(frozen=True)
 class Results:
-    """What a unit gives, as float32; which registers saturated; and the exact sums."""
+    """Results of a unit as float32, saturated registers, and exact sums."""
 
     values: F32
     saturated: NDArray[np.bool_]
@@ -64,8 +62,9 @@ class Results:
 
 
 def is_known(config: DotConfig) -> bool:
-    """Whether `evaluate_unit` takes this unit: zero points and integer scales exclude each other
-    in a scheme."""
+    """True for units that `evaluate_unit` takes; a scheme cannot have both zero points and
+    integer scales.
+    """
     has_both = config.zero_points != "none" and config.scales != "none"
     if config.has_integers:
         return not has_both
@@ -80,10 +79,9 @@ def evaluate_unit(
     seed: int = 0,
     count: int = 128,
 ) -> list[Accuracy]:
-    """The accuracy of a unit for `count` dot products of `data` of each length, as `evaluate`.
+    """Evaluate a unit on `count` dot products of `data` of each length, as `evaluate`.
 
-    There is no a priori bound of its errors. ValueError for units that `is_known` excludes, and
-    as `evaluate` for the rest.
+    There is no a priori bound. ValueError for units that `is_known` excludes, and as `evaluate`.
     """
     if not is_known(config):
         raise ValueError(
@@ -110,7 +108,7 @@ def evaluate_unit(
 
 
 def _whole(config: DotConfig, x: F32, y: F32) -> tuple[ScaledArray, ScaledArray]:
-    """Both operands quantised, filled up with zeros to whole blocks."""
+    """Quantise both operands, padded with zeros to whole blocks."""
     padding = ((0, 0), (0, -x.shape[1] % config.lanes))
     sides = zip("ab", (x, y), strict=True)
     a, b = (quantize(np.pad(v, padding), _scheme(config, name)) for name, v in sides)
@@ -118,7 +116,7 @@ def _whole(config: DotConfig, x: F32, y: F32) -> tuple[ScaledArray, ScaledArray]
 
 
 def _scheme(config: DotConfig, side: str) -> Scheme:
-    """What operand `side` is quantised by."""
+    """Scheme of operand `side`."""
     fmt = config.formats[0]["ab".index(side)]
     if not config.has_integers:
         return Scheme(f"blocks of {fmt}", (fmt,), _levels(config), SOURCE)
@@ -131,7 +129,7 @@ def _scheme(config: DotConfig, side: str) -> Scheme:
 
 
 def _levels(config: DotConfig) -> tuple[Level, ...]:
-    """The scales of a unit with float results."""
+    """Scale levels of a unit with float results."""
     granularity = block(config.scale_block)
     if config.scales == E4M3.name:
         return Level(CHANNEL, FLOAT32), Level(granularity, E4M3)
@@ -206,7 +204,7 @@ def _integers(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
 
 
 def _factors(side: ScaledArray) -> F64:
-    """The factors of the terms as integers: elements less zero points, times integer scales."""
+    """Factors of the terms as integers: elements minus zero points, times integer scales."""
     values = side.scheme.elements[0].values[side.codes]
     if side.zero_points is not None:
         values = values - side.zero_points

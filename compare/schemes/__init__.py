@@ -1,13 +1,10 @@
 """mxdot.compare.schemes: error against bits per element of every scheme, and of clipped ranges."""
 
-from .clipping import Clipped, clip
 from .data import DEFAULT_DATA, matrices
-from .measure import Measured, family, measure, on_front
+from .measure import clip, family, measure, on_front
 
 __all__ = [
     "DEFAULT_DATA",
-    "Clipped",
-    "Measured",
     "clip",
     "family",
     "matrices",

@@ -19,10 +19,9 @@ from ...util.charts.palette import (
     STAR,
     TRIANGLE,
 )
-from .clipping import Clipped
 from .comparison import SchemeRow
 from .comparison import on_front as best_rows
-from .measure import Measured, on_front
+from .measure import Clipped, Measured, on_front
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, _ = FORMATS
 FAMILIES = {  # colour and symbol

@@ -1,6 +1,6 @@
-"""Schemes side by side: their error and their bits, and the area of the unit that multiplies them.
+"""Schemes side by side: their error and bits, and the area of the unit that multiplies them.
 
-Error and cost are tasks of the engine room (`util/`).
+Error and cost are tasks of `util/`.
 """
 
 import math
@@ -23,7 +23,6 @@ from ..studies.tasks import (
     ENCODER_TOOLS,
     CostTask,
     Instruments,
-    instruments,
 )
 from ..studies.units import Generated
 from .layers import effect_on, end_to_end, network, stored_layers
@@ -82,7 +81,7 @@ class SchemeRow:
 
     @property
     def bits(self) -> float | None:
-        """Bits per element, the mean of both operands."""
+        """Bits per element, mean of both operands."""
         if self.bits_weights is None or self.bits_activations is None:
             return None
         return (self.bits_weights + self.bits_activations) / 2
@@ -90,7 +89,7 @@ class SchemeRow:
 
 @dataclass(frozen=True)
 class Layers:
-    """Where layers come from: the encoder of `sentences` sentences; stored or drawn data if 0."""
+    """Source of layers: the encoder of `sentences` sentences, or stored or drawn data if 0."""
 
     sentences: int = 0
     data: tuple[str, ...] = ("real",)
@@ -101,7 +100,7 @@ class Layers:
 
 @dataclass(frozen=True)
 class SchemeTask:
-    """The error of one pairing; the value is an `Effect` and, of the encoder, an `EndToEnd`."""
+    """The error of one pairing; the value is an `Effect` and, for the encoder, an `EndToEnd`."""
 
     name: str
     layers: Layers
@@ -148,14 +147,14 @@ def compare_schemes(
     cache_dir: Path | None = None,
     tools: Instruments | None = None,
 ) -> list[SchemeRow]:
-    """The row of every pairing; results are kept in `directory`, and are not measured again.
+    """Compare pairings, one row each; results are kept in `directory` and not measured again.
 
-    flow: how units are synthesised; None for none. rule: the accumulator of units with float
-    results. ImportError before any work without the packages of the encoder, if it is asked for.
+    flow: synthesis of units, or None. rule: accumulator of units with float results. ImportError
+    before any work when the encoder's packages are missing and it is asked for.
     """
     if layers.sentences:
         check_installed()
-    tools = tools or instruments()
+    tools = tools or Instruments()
     cache = (cache_dir or directory / "cache").resolve()
     units = [_unit(pair, rule) for pair in pairs]
     needs = [
@@ -175,7 +174,7 @@ def compare_schemes(
 
 
 def _unit(pair: Pairing, rule: Accumulator | str) -> DotConfig | str:
-    """The unit, or why there is none."""
+    """Unit of a pairing, or the reason why it has none."""
     try:
         return unit_of(pair, rule)
     except NoUnitError as error:
@@ -252,9 +251,7 @@ def _cost_columns(value: Mapping[str, Any], lanes: int) -> dict[str, Any]:
 
 
 def on_front(rows: Sequence[SchemeRow], cost: str) -> set[str]:
-    """Pairings that none beats: as little of `cost` (``bits`` or ``area_per_lane``), and a better
-    SQNR of products.
-    """
+    """Names of Pareto-optimal pairings, by `cost` (``bits`` or ``area_per_lane``) and SQNR."""
     known = [
         (getattr(row, cost), -row.sqnr_db, row.scheme)
         for row in rows

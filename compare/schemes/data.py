@@ -16,7 +16,7 @@ LAYERS = {"query": 384, "mlp_up": 384, "mlp_down": 1536}  # of the data set real
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
 class Pair:
-    """Activations a and weights b, float32 (rows, K); name: of the data set, and of a layer."""
+    """Activations a and weights b, float32 (rows, K). name: data set, and layer if any."""
 
     name: str
     a: NDArray[np.float32]
@@ -26,10 +26,10 @@ class Pair:
 def matrices(
     data: Sequence[str] = DEFAULT_DATA, *, rows: int = 128, length: int = 1024, seed: int = 1
 ) -> Iterator[Pair]:
-    """The pairs of every data set, `rows` rows of `length` elements each.
+    """Pairs of every data set, `rows` rows of `length` elements each.
 
-    data: names as of `compare.accuracy.data_set`. ``real`` is one pair for each layer, with the
-    layer's own K, its rows drawn from those that there are. One seed draws the same rows always.
+    data: names as for `data_set`. ``real`` is one pair per layer, with the layer's own K and rows
+    drawn from the stored ones. One seed always draws the same rows.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     integer("rows", rows, 1, 2**16)
@@ -49,7 +49,7 @@ def matrices(
 
 
 def _expanded(name: str) -> list[tuple[str, str, int | None]]:
-    """(name shown, data set, K or None for any)."""
+    """Shown name, data set, and K (None for any)."""
     if name != REAL:
         return [(name, name, None)]
     return [

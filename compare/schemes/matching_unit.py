@@ -1,5 +1,4 @@
-"""The units of schemes, one that multiplies their codes and one that makes them: the only place
-that says which."""
+"""Units of schemes: the unit that multiplies codes, and the unit that makes them."""
 
 import math
 from itertools import product
@@ -32,16 +31,15 @@ class NoUnitError(ValueError):
 
 
 def unit_of(pair: Pairing, rule: Accumulator | str = "aligned:13", lanes: int = LANES) -> DotConfig:
-    """The unit that computes a region's sum (section 7 of docs/numerics.md) of activations a and
-    weights b; float scales of regions are multiplied outside of it.
+    """Unit that computes a region's sum (section 7 of docs/numerics.md).
 
-    Elements of floats and scales of blocks that are floats or powers of two take `rule` and a float
-    result; integers under float scales of regions the INT32 running value, with zero points and
-    integer scales as inputs. The narrowest two's complement holds sign-magnitude elements. The
-    selectors of code books, a's then b's, are the mode of each block. Activations in bfloat16 are
-    elements as they are, and weights the codes that they are. A lane's integers are fractions, of
-    which the scale outside makes those of the scheme. lanes: of at most a block.
-    Raises NoUnitError.
+    Activations are operand a, weights b. Float scales of regions are multiplied outside. Float
+    elements, and block scales that are floats or powers of two, take `rule` and a float result.
+    Integers under float scales of regions take the INT32 running value, with zero points and
+    integer scales as inputs. The narrowest two's complement holds sign-magnitude elements.
+    Selectors of code books, a's then b's, are the mode of each block. Activations in bfloat16 are
+    elements, and weights their codes. A lane's integers are fractions; the scale outside converts
+    them. lanes: at most a block. Raises NoUnitError.
     """
     sides = [side for side in (pair.activations, pair.weights) if side is not None]
     weights = [_lane(element) for element in pair.weights.elements]
@@ -77,10 +75,10 @@ def unit_of(pair: Pairing, rule: Accumulator | str = "aligned:13", lanes: int = 
 
 
 def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
-    """The unit that makes the codes of activations: `mxdot.model.schemes.quantize` to the bit.
+    """Unit that makes the codes of activations: `mxdot.model.schemes.quantize` to the bit.
 
-    A float scale of regions around E4M3 scales is its input. Signs and magnitudes leave as the
-    scheme has them. None stands for activations in bfloat16. Raises NoUnitError.
+    A float scale of regions around E4M3 scales is an input. Signs and magnitudes leave in the form
+    of the scheme. None stands for activations in bfloat16. Raises NoUnitError.
     """
     if scheme is None:
         raise NoUnitError("activations in bfloat16 are not quantised")
@@ -113,14 +111,14 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
 
 
 def _why_not(level: Level) -> str:
-    """Why no quantiser makes the scales of a level that is innermost."""
+    """Reason why no quantiser makes the scales of an innermost level."""
     if level.granularity.rows == 1 and level.granularity.columns is not None:
         return "its dividers round scales to E4M3 alone"
     return f"the largest magnitude of a {level.granularity} is known when all of it has come"
 
 
 def _is_micro(level: Level) -> bool:
-    """Whether a level inside another one has the micro-exponents of a unit."""
+    """True for an inner level with a unit's micro-exponents."""
     return is_shift(level, 1) and level.granularity == block(PAIR)
 
 
@@ -131,7 +129,7 @@ def _scale_bits(kind: str) -> int:
 
 
 def _lane(element: ElementFormat) -> str:
-    """The element format of a lane that holds the element."""
+    """Element format of a lane that holds the element."""
     if element.is_mx:
         return element.name
     return next(name for name, bits in INTEGER_LANES.items() if element.bits <= bits)
@@ -142,7 +140,7 @@ def _is_float(scheme: Scheme) -> bool:
 
 
 def _inner(scheme: Scheme) -> list[str]:
-    """The scales that join inside a sum, as `DotConfig` calls them, and ``e1m0``."""
+    """Names of scales that join inside a sum, as in `DotConfig`, and ``e1m0``."""
     kinds = []
     for i, level in enumerate(scheme.levels):
         if is_region(level, i):
@@ -157,7 +155,7 @@ def _inner(scheme: Scheme) -> list[str]:
 
 
 def _stretch(scheme: Scheme) -> float:
-    """How many elements stand under one scale, but for micro-exponents; infinity for a row."""
+    """Elements under one scale, without micro-exponents; infinity for a row."""
     return min(
         level.granularity.columns or math.inf
         for i, level in enumerate(scheme.levels)

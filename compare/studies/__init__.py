@@ -1,21 +1,20 @@
-"""mxdot.compare.studies: units side by side, by what they cost and how accurate they are.
+"""mxdot.compare.studies: units side by side, by cost and accuracy.
 
     study = load_study(Path("study.toml"))
     comparison = compare(study, Path("build/compare"), processes(), observer)
     write(comparison, Path("build/compare"))
 
-A study names points (`points.py`: a unit, a flow, data); the tasks behind them (`tasks.py`) run
-in the engine room (`util/`) and are kept as they come; rows (`rows.py`) are made of their
-outcomes and shown as tables, files, plots and a report.
+A study names points (`points.py`: a unit, a flow, data). Tasks (`tasks.py`) measure them; `util/`
+runs the tasks and keeps each result. Rows (`rows.py`) hold the results of a point. They are shown
+as tables, files, plots and a report.
 """
 
 from ...util.workers import dask, processes
 from .extra import load_extra
-from .narrowest import Found, Target
-from .outputs import Files, write
-from .points import Point, Sampling, Sweep, points_of, units_of
+from .narrowest import Target, search
+from .outputs import write
+from .points import Sampling, Sweep, points_of, units_of
 from .rows import Row
-from .searches import search
 from .session import Comparison, compare
 from .study import DEFAULT, Study, load_study
 from .units import Foreign, Generated
@@ -23,11 +22,8 @@ from .units import Foreign, Generated
 __all__ = [
     "DEFAULT",
     "Comparison",
-    "Files",
     "Foreign",
-    "Found",
     "Generated",
-    "Point",
     "Row",
     "Sampling",
     "Study",

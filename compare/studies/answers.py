@@ -1,26 +1,74 @@
-"""Which accumulator to build, from the rows: the smallest unit of each format for each wish."""
+"""Which accumulator to build: the smallest unit of each format for each wish.
 
-from collections.abc import Callable, Iterable, Sequence
+Also accumulators beyond the ends of sweeps, which were not measured and may be smaller.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from .ends import unmeasured
+from ...model import Accumulator, accumulator
 from .narrowest import AS_GOOD_DB, FLOAT32_DB
 from .rows import Row
 
+
+def unmeasured(
+    answer: Row | None, granted: Collection[Row], members: Sequence[Row], by_width: bool
+) -> list[str]:
+    """Accumulators next to `members` that were not measured, with the options of their units.
+
+    They are the next narrower ones of `answer`. For a wish that some width grants, they are also
+    the next wider ones of each family without a `granted` member whose best is smaller than
+    `answer`.
+    """
+    names = {row.short_name for row in members}
+    found = [] if answer is None else _beside(answer, -1)
+    if by_width:
+        families: dict[tuple[type, str, str], list[Row]] = {}
+        for row in members:
+            if _beside(row, 1):
+                rule = _rule(row)
+                overflow = rule.register.overflow if rule and rule.register else ""
+                families.setdefault((type(rule), overflow, row.options), []).append(row)
+        limit = inf if answer is None else answer.area or inf
+        for rows in families.values():
+            best = max(rows, key=lambda row: (row.sqnr_accumulator_db or 0.0, row.area or 0.0))
+            if not any(row in granted for row in rows) and (best.area or inf) < limit:
+                found += _beside(best, 1)
+    return [name for name in dict.fromkeys(found) if name not in names]
+
+
+def _rule(row: Row) -> Accumulator | None:
+    """Accumulator of a swept unit; None for an extra unit."""
+    return accumulator(row.accumulator) if row.generated and row.accumulator else None
+
+
+def _beside(row: Row, bits: int) -> list[str]:
+    """Accumulators of the same family, `bits` wider, in the form of `Row.short_name`."""
+    return [f"{rule} {row.options}".strip() for rule in _wider(_rule(row), bits)]
+
+
+def _wider(rule: Accumulator | None, bits: int) -> Iterable[Accumulator]:
+    """Rules `bits` wider than `rule`, for a register at either end; empty without a width."""
+    try:
+        return [] if rule is None else rule.wider(bits)
+    except ValueError:  # at the end of what there is
+        return []
+
+
 INVISIBLE_DB = 0.1
-"""What an accumulator may add to the format's own error and still not be seen."""
+"""Loss in dB, added to the format's own error, that counts as invisible."""
 
 
 class Wish(NamedTuple):
-    """What a unit may grant."""
+    """A property that a unit may have."""
 
     meaning: str
     grants: Callable[[Row, Sequence[Row]], bool]
-    """(row, all rows of its group)."""
+    """Function of a row and all rows of its group."""
     by_width: Callable[[Sequence[Row]], bool] = lambda rows: False
-    """Whether any family grants it, among these rows, when it is wide enough."""
+    """True when some family grants it at enough width, among these rows."""
 
 
 def _smallest(row: Row, peers: Sequence[Row]) -> bool:
@@ -68,7 +116,7 @@ WISHES = {
 
 @dataclass(frozen=True)
 class Answer:
-    """The smallest unit of one format for each wish, among those of equal lanes, stages, target."""
+    """The smallest unit of one format for each wish, among equal lanes, stages and target."""
 
     flow: str
     data: str
@@ -77,14 +125,15 @@ class Answer:
     stages: int
     target: str | None
     units: dict[str, Row]
-    """By wish; without those that no unit grants."""
+    """Smallest unit by wish; wishes that no unit grants are missing."""
     unmeasured: dict[str, list[str]]
-    """By wish: accumulators that were not measured and may be a smaller answer, where the answer
-    lies at the end of its sweep; without those that it does not."""
+    """Unmeasured accumulators by wish, which may be a smaller answer. Wishes are missing unless
+    their answer lies at the end of its sweep.
+    """
 
     @property
     def reference(self) -> float | None:
-        """Area of the exact unit, to which others are compared; None without one."""
+        """Area of the exact unit, the reference for others; None without one."""
         return self.units["exact"].area if "exact" in self.units else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,7 +142,7 @@ class Answer:
 
 
 def answers(rows: Iterable[Row]) -> list[Answer]:
-    """An answer for each flow, data set, format, lanes and stages that units were measured for."""
+    """One answer per flow, data set, format, lanes and stages with measured units."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         key = (row.flow, row.data, row.format, row.lanes, row.stages)

@@ -19,25 +19,27 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Synthesis:
-    """How units are synthesised; texts and options as `mxdot compare` takes them."""
+    """Options of synthesis, as texts of `mxdot compare`."""
 
     flow: str = "gates"
-    """Names, in which every process is one."""
+    """Names of flows, processes included."""
     liberty: tuple[Path, ...] = ()
-    """The files of the one library of `cells`."""
+    """Files of the one library of `cells`."""
     target_ps: tuple[int, ...] = ()
     target_levels: tuple[int, ...] = ()
     effort: str = "speed"
     energy: bool = True
-    """Also the energy proxy, of generated units in the flows gates and cells."""
+    """Measure the energy proxy of generated units in the flows `gates` and `cells`."""
     sections: bool | None = None
-    """As `Flow.sections`."""
+    """Value for `Flow.sections`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "liberty", paths(self.liberty))
 
     def on(self, processes: str) -> "Synthesis":
-        """The same on these processes, as far as they take it; without the library of `cells`."""
+        """The synthesis on these processes, with applicable targets and without the library of
+        `cells`.
+        """
         flow = with_processes(None, processes) or ""
         kinds = {_kind(name) for name in items(flow, "process")}
         return replace(
@@ -49,10 +51,10 @@ class Synthesis:
         )
 
     def flows(self) -> list[Flow | None]:
-        """The flows, once for each of their targets; [None] for no synthesis.
+        """Flows, once per target; [None] for no synthesis.
 
-        ValueError for an unknown name, for an option that none of the flows takes, and for what
-        `Flow` refuses.
+        ValueError for an unknown name, for an option that no flow takes, and for values that `Flow`
+        refuses.
         """
         names = items(self.flow, "flow")
         if names == [NONE]:
@@ -96,9 +98,9 @@ class Synthesis:
 
 
 def with_processes(flow: str | None, processes: str | None) -> str | None:
-    """The flows that the options `flow` and `process` name together; None when neither is given.
+    """Join the options `flow` and `process`; None when neither is given.
 
-    ValueError for a name that is no process.
+    ValueError for an unknown process.
     """
     if processes is None:
         return flow
@@ -108,7 +110,7 @@ def with_processes(flow: str | None, processes: str | None) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """The kind of `Flow` of a name: a process is mapped onto cells."""
+    """Kind of `Flow` of a name: a process is mapped onto cells."""
     return "cells" if name in PROCESSES and name != "gates" else name.removesuffix("-dsp")
 
 
@@ -120,7 +122,7 @@ def flow_name(flow: Flow) -> str:
 
 
 def flow_text(flow: Flow | None) -> str | None:
-    """What a row says of its flow: the name, the library and the effort."""
+    """Text of a row's flow: name, library and effort."""
     if flow is None:
         return None
     words = [flow_name(flow)]
@@ -130,14 +132,14 @@ def flow_text(flow: Flow | None) -> str | None:
 
 
 def target_text(flow: Flow | None) -> str | None:
-    """What a row says of the greatest delay that was asked for."""
+    """Text of a row's greatest allowed delay."""
     if flow is None or flow.target_levels is flow.target_ps is None:
         return None
     return f"{flow.target_ps} ps" if flow.target_levels is None else f"{flow.target_levels} levels"
 
 
 def flow_options(flow: Flow | None) -> str:
-    """The options of `mxdot compare` that ask for this flow."""
+    """Options of `mxdot compare` that request this flow."""
     if flow is None:
         return f"--flow {NONE}"
     words = ["--flow" if flow.process is None else "--process", flow_name(flow)]

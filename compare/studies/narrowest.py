@@ -1,11 +1,12 @@
 """The narrowest accumulators that meet a target, found by bisection.
 
-Error falls with every bit of F, and of a register's two ends, so that "meets the target" turns
-from no to yes once; the neighbours of what is found are measured too, because data is finite and
-the turn need not be sharp.
+Error falls with every bit of F, and of either end of a register, so that a target is met from one
+width on. Data is finite and the change need not be sharp; neighbours of the result are measured
+too. `search` runs the searches of a study as tasks.
 """
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,17 @@ from typing import Any
 
 from ...model import accumulator, format_pairs
 from ...util.keys import data_digest, fingerprint, located, task_key
+from ...util.runner import Backend, Observer, run_rows
+from ...util.store import Outcome
+from ...util.tables import records, write_csv, write_json
 from .points import Sampling
+from .study import Study
 from .tasks import Instruments
 
 FAMILIES = ("aligned", "fused", "fixed")
 LARGEST_F = 64
 AS_GOOD_DB = 1.0
-"""An accumulator that is less than this worse than another is as good."""
+"""Difference in dB below which an accumulator is as good as another."""
 FLOAT32_DB = 150.0
 """Rounding results to float32 leaves about 152 dB: more than this is as good as infinite."""
 REGISTER = 600
@@ -52,7 +57,7 @@ def smallest(low: int, high: int, meets: Meets) -> int | None:
 
 @dataclass(frozen=True)
 class Target:
-    """What must be met at every length: an SQNR in dB, or that of another accumulator."""
+    """Target at every length: an SQNR in dB, or the SQNR of another accumulator."""
 
     sqnr_db: float | None = None
     match: str | None = None
@@ -95,7 +100,7 @@ class Found:
     seed: int
     accumulator: str | None = None
     sqnr_db: float | None = None
-    """That of `accumulator`, or of the widest when there is none, at `length`."""
+    """SQNR of `accumulator`, or of the widest rule without one, at `length`."""
     length: int | None = None
     """The length at which it is worst compared with the target."""
     next_narrower: str | None = None
@@ -105,7 +110,7 @@ class Found:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, but for infinite floats."""
+        """Plain JSON types, except infinite floats."""
         return asdict(self)
 
 
@@ -121,7 +126,7 @@ class SearchTask:
     sampling: Sampling
     tools: Instruments = field(repr=False)
     folder: Path = field(default_factory=Path.cwd)
-    """As in `AccuracyTask`."""
+    """Folder of a file of `data`: a worker may have another directory."""
 
     @property
     def key(self) -> str:
@@ -230,7 +235,11 @@ class Search:
         if width is None:
             return None, None
         # Overflow and truncation share the error allowed: less of one leaves more for the other.
-        while better := [n for n in _around(lsb) if width > 2 and self.meets(_fixed(width - 1, n))]:
+        while better := [
+            n
+            for n in (lsb, lsb + 1, lsb - 1, lsb - 2)
+            if width > 2 and self.meets(_fixed(width - 1, n))
+        ]:
             width, lsb = width - 1, better[0]
         return _fixed(width, lsb), _fixed(width - 1, lsb) if width > 2 else None
 
@@ -239,5 +248,58 @@ def _fixed(width: int, lsb: int) -> str:
     return f"fixed:{width}:{lsb}"
 
 
-def _around(lsb: int) -> Sequence[int]:
-    return lsb, lsb + 1, lsb - 1, lsb - 2
+def search(
+    study: Study,
+    target: Target,
+    directory: Path,
+    backend: Backend,
+    observer: Observer,
+    tools: Instruments | None = None,
+) -> list[Found]:
+    """Find the narrowest accumulator of each family for the formats, lanes and data of `study`.
+
+    Results are kept in `directory`, and written there as `narrowest.json` and `narrowest.csv`.
+    A failed search has its `error` set.
+    """
+    tools = tools or Instruments()
+    if study.sampling.encoder:
+        raise ValueError(f"encoder must be 0 with find narrowest, not {study.sampling.encoder}")
+    points = [p for p in study.points() if p.data is not None and p.unit.rule is not None]
+    if not points:
+        raise ValueError("find narrowest needs data: --data")
+    where = dict.fromkeys((p.unit.format, p.unit.lanes, p.data) for p in points)
+    for fmt in dict.fromkeys(str(fmt) for fmt, _, _ in where):
+        target.check_format(fmt)
+    tasks = [
+        SearchTask(family, str(fmt), lanes or 0, str(data), target, study.sampling, tools)
+        for fmt, lanes, data in where
+        for family in FAMILIES
+    ]
+    outcomes = run_rows([(task,) for task in tasks], directory, backend, observer)
+    found = [_found(task, outcome) for task, (outcome,) in zip(tasks, outcomes, strict=True)]
+    write_json(directory / "narrowest.json", [result.to_dict() for result in found])
+    texts = {"lengths": lambda lengths: " ".join(map(str, lengths))}
+    write_csv(directory / "narrowest.csv", records(Found, found, texts))
+    return found
+
+
+def _found(task: SearchTask, outcome: Outcome | None) -> Found:
+    assert outcome is not None
+    return Found(**outcome.value) if outcome.ok else replace(task.unknown, error=outcome.error)
+
+
+def measure_command(found: list[Found]) -> str | None:
+    """The command that compares what was found with float32 and exact sums; None for nothing."""
+    there = [result for result in found if result.accumulator is not None]
+    if not there:
+        return None
+    formats, accumulators, lanes, data = (
+        ",".join(dict.fromkeys(str(getattr(result, name)) for result in there))
+        for name in ("format", "accumulator", "lanes", "data")
+    )
+    words = ["--format", formats, "--accumulator", f"{accumulators},float32,exact"]
+    words += ["--lanes", lanes, "--data", data, "--lengths", ",".join(map(str, there[0].lengths))]
+    for name in ("count", "seed"):
+        value = getattr(there[0], name)
+        words += [f"--{name}", str(value)] if value != getattr(Sampling, name) else []
+    return shlex.join(["mxdot", "compare", *words])

@@ -1,4 +1,4 @@
-"""Which rows are Pareto-optimal in area and accuracy, and which are as good within the noise."""
+"""Pareto-optimal rows in area and accuracy, and rows that are as good within the noise."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -9,31 +9,31 @@ from .rows import Row
 AREA_NOISE = 0.03
 """Renaming or reordering alone moves a synthesised area by about 2%: less than this is equal."""
 SQNR_DIGITS = 1
-"""SQNRs that agree to so many decimals of a dB are equal."""
+"""Decimals of a dB to which SQNRs are compared."""
 
 Measure = Callable[[Row], float | None]
 FRONT, NEAR = "front", "near"
 
 
 def total(row: Row) -> float | None:
-    """What format and accumulator do together."""
+    """SQNR of format and accumulator together."""
     return row.sqnr_total_db
 
 
 def accumulator(row: Row) -> float | None:
-    """What the accumulator does."""
+    """SQNR of the accumulator alone."""
     return row.sqnr_accumulator_db
 
 
 def peers(row: Row) -> Hashable:
-    """Rows are compared that do the same work per cycle and were measured in the same way."""
+    """Key of comparable rows: equal work per cycle, measured in the same way."""
     return row.flow, row.target, row.lanes, row.stages, row.data
 
 
 def front(rows: Sequence[Row], quality: Measure) -> list[Row]:
-    """The rows that no other one beats in area or `quality` without being worse in the other.
+    """Pareto-optimal rows by area and `quality`, in ascending area.
 
-    In ascending area. Rows without either, or that failed, take no part.
+    Failed rows, and rows without either value, are ignored.
     """
     chosen: list[Row] = []
     for area, negative, row in sorted(_measured(rows, quality), key=lambda item: item[:2]):
@@ -44,7 +44,7 @@ def front(rows: Sequence[Row], quality: Measure) -> list[Row]:
 
 
 def _measured(rows: Sequence[Row], quality: Measure) -> list[tuple[float, float, Row]]:
-    """(area, -quality, row) of the rows that have both."""
+    """Area, negated quality and row, for rows with both."""
     found = []
     for row in rows:
         value = _quality(row, quality)
@@ -71,7 +71,7 @@ def marked(rows: Sequence[Row]) -> list[Row]:
 def _marks(
     rows: Sequence[Row], group: Callable[[Row], Hashable], quality: Measure
 ) -> dict[int, str]:
-    """The mark of each row that has one, by its index."""
+    """Marks of rows by index; unmarked rows are missing."""
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
         groups[group(row)].append(i)
@@ -87,7 +87,7 @@ def _marks(
 
 
 def _near(row: Row, best: Sequence[Row], quality: Measure) -> bool:
-    """No row of the front that is as good is smaller by more than the noise."""
+    """True when no equally good row of the front is smaller by more than the noise."""
     value = _quality(row, quality)
     if row.status != "ok" or row.area is None or value is None:
         return False

@@ -1,4 +1,4 @@
-"""Rows: what a comparison knows of each point, and the schema of its files."""
+"""Rows: everything known of each point, and the schema of its files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ class Row:
     )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, but for infinite floats."""
+        """Plain JSON types, except infinite floats."""
         return asdict(self)
 
     @classmethod
@@ -126,25 +126,24 @@ class Row:
 
     @property
     def options(self) -> str:
-        """What of a generated unit is unlike the default, beside what has columns."""
+        """Options of a generated unit that differ from the default and have no column."""
         return self.unit.partition(f" stages {self.stages}")[2].strip() if self.generated else ""
 
     @property
     def identity(self) -> str:
-        """What tells a measured unit from others: flow, target and name."""
+        """Key of a measured unit: flow, target and name."""
         return f"{self.flow}|{self.target}|{self.unit}"
 
     @property
     def short_name(self) -> str:
-        """What tables and plots call a unit: its accumulator and what is unlike the default; the
-        name of an extra unit."""
+        """Name in tables and plots: accumulator and other options, or an extra unit's name."""
         if not (self.generated and self.accumulator):
             return self.unit
         return f"{self.accumulator} {self.options}".strip()
 
     @property
     def delay(self) -> float | None:
-        """The longest path: in ps where the flow times, else in gates."""
+        """Longest path: in ps where the flow times, else in gates."""
         return self.delay_ps if self.delay_ps is not None else self.depth
 
 
@@ -157,7 +156,7 @@ _ACCURACY = (
 
 
 def cost_columns(cost: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a `Cost` as a dict."""
+    """Columns from a `Cost` as a dict."""
     columns = {name: cost.get(name) for name in _COST}
     sections = {name: float(area) for name, area in (cost.get("stages") or {}).items()}
     energy = cost.get("energy") or {}
@@ -174,7 +173,7 @@ def cost_columns(cost: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def accuracy_columns(lengths: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of the `Accuracy` dicts of a point: those of the longest length, and all."""
+    """Columns from the `Accuracy` dicts of a point: the longest length's values, and all dicts."""
     ordered = [_infinite(a) for a in sorted(lengths, key=lambda accuracy: accuracy["length"])]
     longest = ordered[-1]
     columns = {name: longest.get(name) for name in _ACCURACY}
@@ -186,7 +185,7 @@ def accuracy_columns(lengths: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def encoder_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of an `EncoderAccuracy` as a dict."""
+    """Columns from an `EncoderAccuracy` as a dict."""
     return {
         "encoder_sentences": values["sentences"],
         "encoder_mean": values["cosine_mean"],
@@ -196,7 +195,7 @@ def encoder_columns(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _infinite(accuracy: Mapping[str, Any]) -> dict[str, Any]:
-    """`Accuracy.to_dict` says None for an infinite SQNR; a row says infinity."""
+    """Replace None by infinity in SQNRs, which `Accuracy.to_dict` writes as None."""
     return {
         name: math.inf if value is None and name.startswith("sqnr_") else value
         for name, value in accuracy.items()
@@ -206,9 +205,9 @@ def _infinite(accuracy: Mapping[str, Any]) -> dict[str, Any]:
 def status_of(
     outcomes: Sequence[Outcome | None], bound_ok: bool | None, missed: str | None = None
 ) -> dict[str, Any]:
-    """The columns `status`, `error` and `seconds` of a row from its outcomes.
+    """Columns `status`, `error` and `seconds` of a row.
 
-    missed: why its target is not met.
+    missed: reason why its target is not met.
     """
     there = [outcome for outcome in outcomes if outcome is not None]
     errors = [outcome.error for outcome in there if outcome.error is not None]

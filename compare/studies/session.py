@@ -16,24 +16,38 @@ from .pareto import marked
 from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
 from .study import Study
-from .tasks import Instruments, accuracy_task, cost_task, encoder_task, instruments
+from .tasks import Instruments, accuracy_task, cost_task, encoder_task
 from .units import Foreign, Generated
+
+FORMAT = 1
+"""Version of the schema of `compare.json`."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a study found."""
+    """Results of a study."""
 
     title: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
-    """What was left out or could not be told, and why."""
+    """Reasons for missing units and values."""
     finished: float
-    """When the last result was made, seconds since the epoch: the same for the same results."""
+    """Time of the last result, seconds since the epoch: the same for the same results."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, except infinite floats."""
+        return {
+            "format": FORMAT,
+            "title": self.title,
+            "made_by": self.made_by,
+            "date": self.date,
+            "notes": list(self.notes),
+            "rows": [row.to_dict() for row in self.rows],
+        }
 
     @property
     def made_by(self) -> str:
-        """Versions of everything that made the numbers."""
+        """Versions of the tools that made the numbers."""
         tools = dict.fromkeys(row.tool for row in self.rows if row.tool)
         return ", ".join([f"mxdot {_version()}", *tools])
 
@@ -44,7 +58,7 @@ class Comparison:
 
     @property
     def failed(self) -> list[Row]:
-        """Rows that failed, or whose error exceeded its bound."""
+        """Rows with a status other than `ok`."""
         return [row for row in self.rows if row.status != "ok"]
 
 
@@ -65,13 +79,12 @@ def compare(
 ) -> Comparison:
     """Measure every point of `study`; results are kept in `directory` as they come.
 
-    Points that the directory has results of are not measured again, unless the code or the tools
-    that made them have changed. `cache_dir` is where synthesis keeps its own. ImportError before
-    any work when the study asks for the encoder and its packages are not there.
+    Kept results are reused unless code or tools have changed. cache_dir: cache of synthesis.
+    ImportError before any work when the encoder is asked for and its packages are missing.
     """
     notes: list[str] = []
     points = study.points(notes.append)
-    tools = tools or instruments()
+    tools = tools or Instruments()
     if study.sampling.encoder:
         tools.check_encoder()
     cache_dir = (cache_dir or directory / "cache").resolve()
@@ -92,12 +105,12 @@ def compare(
 
 
 def _by_data(task: Any) -> str:
-    """Rules of the same operands one behind the other: an evaluation keeps its operands."""
+    """Sort key that puts tasks on the same operands together: an evaluation caches its operands."""
     return getattr(task, "data", "")
 
 
 def energy_notes(rows: Iterable[Row]) -> list[str]:
-    """A note for each reason why units have no energy proxy."""
+    """One note per reason why units have no energy proxy."""
     units: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.energy_error is not None:
@@ -108,7 +121,7 @@ def energy_notes(rows: Iterable[Row]) -> list[str]:
 def row_of(
     point: Point, cost: Outcome | None, accuracy: Outcome | None, encoder: Outcome | None
 ) -> Row:
-    """The row of a point from the outcomes of its tasks; a failed one leaves its columns empty."""
+    """Row of a point from the outcomes of its tasks; a failed task leaves its columns empty."""
     unit, sampling = point.unit, point.sampling
     columns: dict[str, Any] = {
         name: getattr(unit, name)
@@ -138,7 +151,7 @@ def row_of(
 
 
 def command_of(point: Point) -> str:
-    """The command that measures this point again, alone."""
+    """Command that measures this point again, alone."""
     unit = point.unit
     if not isinstance(unit, Generated):
         return synth_command(unit, point.flow)
@@ -150,7 +163,7 @@ def command_of(point: Point) -> str:
 
 
 def synth_command(unit: Foreign, flow: Flow | None) -> str:
-    """The command that synthesises a unit of other Verilog."""
+    """Command that synthesises a unit in other Verilog."""
     files = [f"./{file}" if file.startswith("-") else file for file in unit.files]
     first, words = "", ["mxdot", "synth", files[0], "--top", unit.top]
     if len(files) > 1:
@@ -166,12 +179,12 @@ def synth_command(unit: Foreign, flow: Flow | None) -> str:
 
 
 def sampling_options(sampling: Sampling) -> str:
-    """The options of `mxdot compare` that evaluate in the same way."""
+    """Options of `mxdot compare` for the same evaluation."""
     lengths = ",".join(map(str, sampling.lengths))
     return f"--lengths {lengths} --count {sampling.count} --seed {sampling.seed}"
 
 
 def verilog_command(point: Point) -> str | None:
-    """The command that writes the unit's Verilog; None for an extra unit, which has its own."""
+    """Command that writes the unit's Verilog; None for an extra unit."""
     unit = point.unit
     return f"mxdot verilog {unit.options} -o dot.v" if isinstance(unit, Generated) else None

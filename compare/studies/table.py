@@ -2,20 +2,82 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from ...synth.processes import GATES, PROCESSES
 from .answers import WISHES, Answer, answers
-from .layout import Column, fitted
-from .narrowest import Found
+from .narrowest import Found, measure_command
 from .pareto import FRONT, NEAR
 from .points import listed
 from .rows import MISSED, Row
-from .searches import measure_command
 from .session import Comparison
+
+GAP = 2
+"""Spaces between columns."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. names_row: it stands in every part; is_about: also, but in the title instead
+    where all rows have the same."""
+
+    name: str
+    cells: Sequence[str]
+    justify: Literal["left", "right"] = "left"
+    names_row: bool = False
+    is_about: bool = False
+
+    @property
+    def width(self) -> int:
+        """Characters with the space to the next column."""
+        return max(map(cell_len, (self.name, *self.cells))) + GAP
+
+
+def fitted(
+    title: str, columns: Sequence[Column], styles: Sequence[str | None], width: int
+) -> Iterator[Group | Table]:
+    """Tables of at most `width` characters, if every single column allows it.
+
+    styles: of the rows.
+    """
+    equal = [c for c in columns if c.is_about and len(set(c.cells)) == 1 and c.cells[0]]
+    if equal:
+        title += f": {', '.join(f'{column.name} {column.cells[0]}' for column in equal)}"
+    left = [column for column in columns if column not in equal]
+    names = [column for column in left if column.names_row or column.is_about]
+    others = [column for column in left if column not in names]
+    parts = _parts(others, width + GAP - sum(column.width for column in names))
+    for part in parts:
+        chosen = [column for column in left if column in names or column in part]
+        table = _table(chosen, styles)
+        yield Group(Text(title, style="table.title"), table) if part is parts[0] else table
+
+
+def _parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
+    """Columns in order, as many in each part as `width` has room for, and one at least."""
+    parts: list[list[Column]] = [[]]
+    for column in columns:
+        if parts[-1] and sum(c.width for c in (*parts[-1], column)) > width:
+            parts.append([])
+        parts[-1].append(column)
+    return parts
+
+
+def _table(columns: Sequence[Column], styles: Sequence[str | None]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.name, justify=column.justify, no_wrap=True)
+    rows = zip(*(column.cells for column in columns), strict=True)
+    for style, cells in zip(styles, rows, strict=True):
+        table.add_row(*map(Text, cells), style=style)
+    return table
+
 
 SORTS: dict[str, Callable[[Row], float]] = {
     "area": lambda row: _or_last(row.area),
@@ -26,13 +88,13 @@ SORTS: dict[str, Callable[[Row], float]] = {
 MARKS = {FRONT: "★", NEAR: "≈"}
 END = "†"
 NAMES = ("all", "fmt", "accumulator")
-"""Columns that every part of a table has."""
+"""Columns in every part of a table."""
 ABOUT = ("flow", "format", "lanes", "stages", "target")
-"""Columns that go into the title where all rows have the same."""
+"""Columns that move to the title when all rows agree."""
 Cells = list[Row]
-"""The rows of one unit in one flow, one for each data set."""
+"""Rows of one unit in one flow, one per data set."""
 Beside = dict[str, dict[str, Row]]
-"""By process its rows, by their unit."""
+"""Rows by process and unit."""
 
 
 def _or_last(value: float | None, sign: int = 1) -> float:
@@ -47,7 +109,7 @@ def check_sort(sort: str) -> str:
 
 
 def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
-    """Print a table for each flow, what to build, and what failed or was left out."""
+    """Print a table per flow, the smallest units, and what failed or was left out."""
     rows = comparison.rows
     flows = list(dict.fromkeys(row.flow for row in rows))
     for flow in flows:
@@ -57,7 +119,7 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
                 units.setdefault((row.unit, row.target), []).append(row)
         # A unit is placed by the first data set.
         ordered = sorted(units.values(), key=lambda cells: SORTS[check_sort(sort)](cells[0]))
-        # Gates beside processes: one table that says both.
+        # Gates and processes share one table.
         others = [name for name in flows if name in PROCESSES] if flow == GATES else []
         beside = {name: {row.unit: row for row in rows if row.flow == name} for name in others}
         for table in _tables(flow, ordered, beside, console.width):
@@ -73,7 +135,7 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
 
 
 def _named(row: Row) -> str:
-    """A unit that is not ok, and the fastest of it that was found where it misses a target."""
+    """Name of a failed unit; for a missed target also its fastest result."""
     fastest = f", {row.delay:,.0f} {(row.target or '').split()[-1]}" if row.status == MISSED else ""
     return f"{row.unit} ({row.flow or 'no synthesis'}{fastest})"
 
@@ -83,7 +145,7 @@ def _line(console: Console, text: str, style: str) -> None:
 
 
 def _answers(console: Console, rows: Sequence[Row]) -> None:
-    """What to build, for the first data set."""
+    """Print the smallest units for the first data set."""
     found = answers(rows)
     found = [answer for answer in found if answer.data == found[0].data]
     if not found:
@@ -152,7 +214,7 @@ def _legend(console: Console, rows: Sequence[Row]) -> None:
 
 
 def failures(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Units that are not ok, each once, by what is wrong with them."""
+    """Units that are not ok, each once, by reason."""
     found: dict[str, dict[tuple, Row]] = {}
     for row in rows:
         if row.status != "ok":
@@ -161,7 +223,7 @@ def failures(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def why(row: Row) -> str:
-    """What is wrong with a row, in one line."""
+    """Reason of a row that is not ok, in one line."""
     if row.error is not None:
         return row.error
     return f"on {row.data} data errors reach {row.bound_ratio or 0:.3g} of their bound"
@@ -188,7 +250,7 @@ Justify = Literal["left", "right"]
 
 
 def _columns(units: Sequence[Cells], beside: Beside) -> dict[str, tuple[Justify, Cell]]:
-    """The columns in which some unit has something to say."""
+    """Columns with any content."""
     first = [cells[0] for cells in units]
     smallest = min((row.area for row in first if row.area), default=0.0)
     area_unit = next((row.area_unit for row in first if row.area_unit), "")
@@ -230,11 +292,11 @@ _PROCESS: dict[str, Callable[[Row], float | None]] = {
     "ps": lambda row: row.delay_ps,
     "MHz": lambda row: row.fmax_mhz,
 }
-"""What a table of gates says of a process."""
+"""Columns of a process in a table of gates."""
 
 
 def _elsewhere(found: dict[str, Row], column: str) -> Cell:
-    """A column of another flow's rows, by unit."""
+    """Column of another flow's rows, by unit."""
 
     def cell(cells: Cells) -> str:
         row = found.get(cells[0].unit)
@@ -260,14 +322,14 @@ def _accuracy(data: str) -> Cell:
 
 
 def _encoder(cells: Cells) -> str:
-    """Mean and smallest similarity of embeddings, and the mean that the format alone leaves."""
+    """Mean and smallest similarity of embeddings, and the format's own mean."""
     row = cells[0]
     known = (row.encoder_mean, row.encoder_min, row.encoder_format_mean)
     return " / ".join(f"{value:.4f}" for value in known if value is not None)
 
 
 def _bound(cells: Cells) -> str:
-    """The largest error and its bound, on the data where they are closest."""
+    """Largest error and its bound, on the data set where they are closest."""
     known = [row for row in cells if row.observed is not None and row.bound is not None]
     if not known:
         return ""
@@ -284,7 +346,7 @@ def _number(value: float | None) -> str:
 
 
 def decibels(value: float | None) -> str:
-    """An SQNR in dB; `exact` when there is no error at all."""
+    """Text of an SQNR in dB; `exact` without error."""
     if value is None:
         return ""
     return "exact" if value == math.inf else f"{value:.1f}"

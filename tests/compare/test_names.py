@@ -16,9 +16,8 @@ from compare_sample import sample
 from mxdot.cli import main
 from mxdot.cli.terminal import console
 from mxdot.compare.studies import load_extra, load_study
-from mxdot.compare.studies.export import sections
-from mxdot.compare.studies.outputs import plot
-from mxdot.compare.studies.report.html import render
+from mxdot.compare.studies.outputs import plot, sections
+from mxdot.compare.studies.report import render
 from mxdot.compare.studies.session import synth_command
 from mxdot.compare.studies.table import show
 from mxdot.util.progress import display
@@ -95,7 +94,7 @@ def test_the_terminal_shows_names_as_they_are(name, comparison, capsys):
     show(console(400), found)
     shown = capsys.readouterr().out
     assert f" {name} " in shown
-    assert f"cells {name} " in shown
+    assert f"cells {name}\n" in shown
     assert f"note: {name}\n" in shown
     assert f"{name}.npz" in shown
 

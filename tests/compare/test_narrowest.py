@@ -13,16 +13,21 @@ from compare_fakes import FAKES, broken
 from compare_sample import Quiet, swept
 from mxdot.compare.accuracy import evaluate
 from mxdot.compare.studies import Sampling, Study, Target, processes, search
-from mxdot.compare.studies.narrowest import AS_GOOD_DB, Search, SearchTask, smallest
-from mxdot.compare.studies.searches import measure_command
+from mxdot.compare.studies.narrowest import (
+    AS_GOOD_DB,
+    Search,
+    SearchTask,
+    measure_command,
+    smallest,
+)
 from mxdot.compare.studies.table import show_found
-from mxdot.compare.studies.tasks import instruments
+from mxdot.compare.studies.tasks import Instruments
 
 SAMPLING = Sampling((32, 256), 64)
 
 
 def task(family, target, fmt="e4m3", data="normal", **more) -> SearchTask:
-    return SearchTask(family, fmt, 32, data, target, SAMPLING, instruments(), **more)
+    return SearchTask(family, fmt, 32, data, target, SAMPLING, Instruments(), **more)
 
 
 @given(st.integers(-50, 50), st.integers(0, 100), st.integers(-60, 160))

@@ -14,7 +14,7 @@ from compare_sample import sample
 from mxdot.compare.studies import Comparison, Row, write
 from mxdot.compare.studies.charts import pictures
 from mxdot.compare.studies.outputs import plot
-from mxdot.compare.studies.report.html import library, render
+from mxdot.compare.studies.report import library, render
 from mxdot.compare.studies.table import decibels, show
 from mxdot.util.charts.palette import SECTIONS_CAPTION
 from mxdot.util.charts.picture import WIDTH

@@ -15,7 +15,7 @@ from mxdot.compare.studies.flows import (
     flow_text,
     with_processes,
 )
-from mxdot.compare.studies.report.html import render
+from mxdot.compare.studies.report import render
 from mxdot.compare.studies.table import show
 from mxdot.synth import Flow
 

@@ -14,14 +14,13 @@ from compare_fakes import FAKES, broken, full_disk, missing, too_slow
 from compare_sample import Quiet, sample, swept
 from mxdot.compare.accuracy.scheme_units import evaluate_unit
 from mxdot.compare.studies import Comparison, Row, Sampling, Study, compare, processes
-from mxdot.compare.studies.export import lengths
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.narrowest import SearchTask, Target
+from mxdot.compare.studies.outputs import lengths
 from mxdot.compare.studies.points import Point, units_of
 from mxdot.compare.studies.rows import accuracy_columns
 from mxdot.compare.studies.table import show
-from mxdot.compare.studies.tasks import accuracy_task, cost_task
-from mxdot.compare.studies.tasks import instruments as real
+from mxdot.compare.studies.tasks import Instruments, accuracy_task, cost_task
 from mxdot.synth import Flow
 from mxdot.synth.gates import liberty_text
 from mxdot.synth.tools import CHOICE
@@ -299,11 +298,11 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     unit = units_of(swept("e4m3", "aligned:6", "8"))[0]
     flow = Flow("cells", liberty=(Path("cells.lib"),))
     point = Point(unit, flow, "rows.npz#u,v", Sampling((8,), 4), False)
-    cost, accuracy = cost_task(point, Path("cache"), FAKES), accuracy_task(point, real())
+    cost, accuracy = cost_task(point, Path("cache"), FAKES), accuracy_task(point, Instruments())
     assert cost is not None
     assert accuracy is not None
     search = SearchTask(
-        "aligned", "e4m3", 8, point.data or "", Target(20.0), point.sampling, real()
+        "aligned", "e4m3", 8, point.data or "", Target(20.0), point.sampling, Instruments()
     )
     tasks = (cost, accuracy, search)
     keys = [task.key for task in tasks]

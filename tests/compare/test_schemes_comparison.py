@@ -19,9 +19,15 @@ from mxdot.cli import main
 from mxdot.compare.accuracy import encoder
 from mxdot.compare.schemes import comparison as module
 from mxdot.compare.schemes.comparison import Layers, SchemeRow, compare_schemes, on_front
-from mxdot.compare.schemes.comparison_outputs import show_comparison, write_comparison
-from mxdot.compare.schemes.errors import SchemeErrors
-from mxdot.compare.schemes.layers import Layer, effect_on, end_to_end, network, stored_layers
+from mxdot.compare.schemes.layers import (
+    Layer,
+    SchemeErrors,
+    effect_on,
+    end_to_end,
+    network,
+    stored_layers,
+)
+from mxdot.compare.schemes.outputs import show_comparison, write_comparison
 from mxdot.model import schemes
 from mxdot.model.schemes.pairing import pairing
 from mxdot.synth import Flow

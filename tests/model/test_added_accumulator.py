@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from added_accumulator import halved as halved
-from mxdot.compare.accuracy.bounds import bound, has_bound
-from mxdot.compare.accuracy.terms import terms_of
+from mxdot.compare.accuracy.bounds import bound, has_bound, terms_of
 from mxdot.hw import generate
 from mxdot.model import DotConfig, matmul, quantize
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 BELOW = {
     "model": (),
     "util": ("model",),
-    "hw": ("model",),
+    "hw": ("model", "util"),
     "sim": ("model", "util", "hw"),
     "gpu": ("model",),
     "nn": ("model", "util", "gpu"),

@@ -10,7 +10,7 @@ from mxdot.model import DotConfig
 from mxdot.synth import Flow, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
 from mxdot.synth.adders import FULL, AdderCell, adder_cell, with_cells
-from mxdot.synth.library_files import library_of
+from mxdot.synth.flow import library_of
 
 FULL_ROW = """module m_full_adder_4 (
   input  wire [3:0] a,

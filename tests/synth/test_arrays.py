@@ -11,17 +11,18 @@ from mxdot.hw.verilog import generate, modules_of
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.synth import Cost, Flow, measure
-from mxdot.synth.array.area import (
+from mxdot.synth.arrays import (
+    ROUTABLE,
     TOP,
     AreaModel,
     ArrayCost,
+    fit,
     largest_array,
     measure_array,
     resized,
 )
-from mxdot.synth.array.fit import ROUTABLE, fit
-from mxdot.synth.array.roofline import Job, full_width, peak
 from mxdot.synth.fpga import DEVICES, FILL, Device
+from mxdot.synth.roofline import Job, full_width, peak
 
 SMALL = MatmulConfig(DotConfig("e2m1", 4, "exact", 2, status=False), 1, 1, depth=4)
 GATES = Flow("gates", sections=False)
@@ -164,7 +165,7 @@ def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
         flows.append(flow)
         return replace(counted.cost.unit, area=12_345.0, fmax_mhz=20.0)
 
-    monkeypatch.setattr("mxdot.synth.array.fit.measure", place)
+    monkeypatch.setattr("mxdot.synth.arrays.measure", place)
     found = fit(config, cache, place=True)
     assert [flow.place for flow in flows] == [True]
     assert found.cost.units < counted.cost.units

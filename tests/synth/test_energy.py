@@ -7,9 +7,9 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.dot.item import predict
-from mxdot.synth import Flow, SynthesisError, energy, gates, measure_netlist, stimulus
+from mxdot.synth import Flow, SynthesisError, energy, gates, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
-from mxdot.synth.energy import Run
+from mxdot.synth.energy import REGRESSION, Feed, Run, batches
 
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")
@@ -79,8 +79,8 @@ def test_netlist_computes_what_the_model_does(cache, config):
     """The gates after synthesis, fed with the regression's traffic, to the last bit and flag."""
     streams, cycles = 64, 60
     run = activity(generate(config), "mxdot_dot", cache, streams)
-    products = stimulus.batches(config, stimulus.REGRESSION, 3, streams * cycles)
-    feed = stimulus.Feed(config, products, 3, streams)
+    products = batches(config, REGRESSION, 3, streams * cycles)
+    feed = Feed(config, products, 3, streams)
     unit = Run(config, run, feed)
     unit.reset()
     results: list[list[int]] = [[] for _ in range(streams)]
@@ -121,7 +121,7 @@ def test_energy_proxy(cache):
     assert 0.02 < found.activity < 0.5
     assert found.per_block < cost.area + found.clock  # not everything switches in every cycle
     assert found.data == "normal"
-    traffic = energy(config, data=stimulus.REGRESSION, **options)
+    traffic = energy(config, data=REGRESSION, **options)
     assert traffic.data == "regression"
     assert traffic.gates != found.gates
 

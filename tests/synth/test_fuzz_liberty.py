@@ -10,10 +10,10 @@ from hypothesis import given
 from cost_library_cases import SMALL
 from cost_timing_cases import LIBRARY as TIMED
 from fuzz import damaged, fuzz, misspelt, outcome, refusal
-from mxdot.synth import Flow, SynthesisError, gates, library_files
-from mxdot.synth.function import Function
+from mxdot.synth import Flow, SynthesisError, gates
+from mxdot.synth.flow import library_of
 from mxdot.synth.liberty import Library, parse
-from mxdot.synth.library_files import library_of
+from mxdot.synth.liberty_syntax import Function
 
 GATES = gates.liberty_text()
 FUNCTIONS = ("!(A B)", "(A' + B')", "A ^ B & !C | 1", "D[0] * (E + F)'")
@@ -66,7 +66,7 @@ def test_what_is_no_file(tmp_path, name):
 
 
 def test_a_library_that_unpacks_to_far_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(library_files, "LARGEST", 2**20)
+    monkeypatch.setattr("mxdot.synth.flow.LARGEST", 2**20)
     path = tmp_path / "bomb.lib.gz"
     path.write_bytes(gzip.compress(bytes(2**24)))
     with pytest.raises(SynthesisError, match=r"bomb.lib.gz must have at most 1048576 bytes"):

@@ -12,10 +12,10 @@ from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.synth import SynthesisError
-from mxdot.synth.function import Function
 from mxdot.synth.gate_level import gate_level, unit_netlist
 from mxdot.synth.liberty import Library, LibraryCell
-from mxdot.synth.netlist import Bit, Cell, Netlist
+from mxdot.synth.liberty_syntax import Function
+from mxdot.util.yosys import Bit, Cell, Netlist
 
 DOT = DotConfig("e2m1", 4, "exact", 2)
 DOT_OF_ARRAY = replace(DOT, load_c=False)

@@ -8,8 +8,8 @@ import pytest
 
 from cost_library_cases import SMALL
 from mxdot.synth import SynthesisError, gates
-from mxdot.synth.function import Function
 from mxdot.synth.liberty import parse
+from mxdot.synth.liberty_syntax import Function
 
 
 @pytest.mark.parametrize(

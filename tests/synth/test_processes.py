@@ -9,8 +9,8 @@ import pytest
 
 from mxdot.cli import main
 from mxdot.synth import Flow, SynthesisError, gates, measure
-from mxdot.synth.groups import parse_groups
-from mxdot.synth.library_files import library_of
+from mxdot.synth.flow import library_of
+from mxdot.synth.liberty_syntax import parse_groups
 from mxdot.synth.processes import NAMES, PROCESSES, Process
 
 TOOL = Path(__file__).parents[2] / "tools/reduce_liberty.py"

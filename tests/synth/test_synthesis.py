@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mxdot.synth import Cost, Flow, SynthesisError, gates, measure, script, tools
-from mxdot.synth.cache import Cache
+from mxdot.synth.measure import Cache
 from mxdot.synth.netlist import load
 from mxdot.synth.scripts import latches
 

@@ -9,13 +9,13 @@ import pytest
 from cost_timing_cases import LIBRARY
 from mxdot.synth import Flow, SynthesisError, asic, gates, measure, opensta
 from mxdot.synth.activity import Activity
+from mxdot.synth.delay_tables import Table
 from mxdot.synth.energy import weights
+from mxdot.synth.flow import library_of
 from mxdot.synth.liberty import merged, parse
-from mxdot.synth.library_files import library_of
-from mxdot.synth.netlist import Cell, Netlist
-from mxdot.synth.nldm import Table
 from mxdot.synth.processes import PROCESSES
 from mxdot.synth.static_timing import Surroundings, time_netlist
+from mxdot.util.yosys import Cell, Netlist
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from mxdot.hw.matmul.registers import Counters
 from mxdot.hw.verilog import default_top, generate
 from mxdot.model import QuantizeConfig
 from mxdot.sim.engine.unit import UnitResult
-from mxdot.synth.cache import Cache
 from mxdot.synth.errors import SynthesisError
+from mxdot.synth.measure import Cache
 from mxdot.synth.tools import run_yosys
 from mxdot.verify.formal import aig
 from mxdot.verify.formal.claim import Claim

@@ -18,7 +18,7 @@ from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.toolchain import BuildError
 from mxdot.sim.engine.unit import run_unit
 from mxdot.sim.engine.verilator import SimulationError
-from mxdot.synth.netlist import Netlist
+from mxdot.util.yosys import Netlist
 from mxdot.verify.simulators import bitsliced, cxxrtl
 from mxdot.verify.simulators.program import Program
 from wrong_units import (

@@ -1,10 +1,9 @@
 """mxdot.util.charts: one Vega-Lite description per chart, for files and for the report.
 
-A chart makes pictures (`picture.py`) of layers (`layers.py`); `theme.py` and `palette.py` say how
-they look, `files.py` writes them as SVG and PNG, and the report embeds the same descriptions.
+A chart makes pictures (`picture.py`) from layers (`layers.py`) in the colours of `palette.py`.
+`save` writes a picture as SVG and PNG; the report embeds the same description.
 """
 
-from .files import save
-from .picture import Entry, Picture
+from .picture import Entry, Picture, save
 
 __all__ = ["Entry", "Picture", "save"]

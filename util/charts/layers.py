@@ -1,7 +1,7 @@
-"""Layers and panels of Vega-Lite. A value of data is {x, y} and what else a layer reads of it.
+"""Layers and panels of Vega-Lite. A value of data holds x, y and the keys that a layer reads.
 
-`format` and `family` of a value are what the report hides it by, `unit` of a mark the row that it
-shows; layers keep them.
+The report hides values by `format` and `family`, and shows the row `unit` of a mark; layers keep
+these keys.
 """
 
 import math
@@ -54,7 +54,7 @@ def panel(
 
 
 def _data(values: Values, *names: str) -> dict[str, Any]:
-    """What a layer reads of its values, with the digits that a picture can show."""
+    """Keys that a layer reads, with as many digits as a picture shows."""
     kept = ("x", "y", "format", "family", *names)
     return {"values": [{k: _short(v[k]) for k in kept if k in v} for v in values]}
 
@@ -110,7 +110,7 @@ def bands(values: Values) -> dict[str, Any]:
 def texts(
     values: Values, *, align: str = "left", dx: int = 7, dy: int = 0, size: int = 10
 ) -> dict[str, Any]:
-    """The `text` of each value beside its place."""
+    """Text of each value next to its place."""
     mark = {"type": "text", "align": align, "dx": dx, "dy": dy, "baseline": "middle"}
     return {
         "data": _data(values, "text"),
@@ -145,7 +145,7 @@ def slope(values: Values, colour: str) -> dict[str, Any]:
 
 
 def thinned(values: Values, gap_x: float, gap_y: float) -> list[dict[str, Any]]:
-    """The values, from the highest down, without those that are close to another on both axes."""
+    """Drop values that are close to a higher one on both axes."""
     kept: list[dict[str, Any]] = []
     for value in sorted(values, key=lambda value: -value["y"]):
         if all(abs(value["x"] - k["x"]) > gap_x or abs(value["y"] - k["y"]) > gap_y for k in kept):
@@ -154,7 +154,7 @@ def thinned(values: Values, gap_x: float, gap_y: float) -> list[dict[str, Any]]:
 
 
 def legend_panel(entries: Values, width: int) -> dict[str, Any]:
-    """What colours and symbols stand for, in lines of a file."""
+    """Legend of a file: labels of colours and symbols."""
     values, x, line = [], 0, 0
     for entry in entries:
         room = 34 + 6.2 * len(entry["label"])
@@ -170,7 +170,7 @@ def legend_panel(entries: Values, width: int) -> dict[str, Any]:
 
 
 def bars(values: Values) -> dict[str, Any]:
-    """Bars from x to x2; hovering tells the `text` of each."""
+    """Bars from x to x2, with `text` as tooltip."""
     return {
         "data": _data(values, "x2", "colour", "text", "unit"),
         "mark": {"type": "bar", "height": {"band": 0.75}},

@@ -1,12 +1,12 @@
-"""Colours, symbols and order of charts, the same in files and in the report.
+"""Colours, symbols, order and themes of charts, the same in files and in the report.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), which people of any colour
-vision can tell apart, with a grey for their black and a
-lighter blue: each shows on white and on a dark page. Symbols
-say the same again.
+Colours follow Okabe and Ito (Color Universal Design, 2008), which people of any colour
+vision can distinguish. A grey replaces their black, and the blue is lighter, so that each shows on
+white and on a dark page. Symbols repeat the meaning.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 SLATE, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#6E7781", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#1A80BB", "#D55E00", "#CC79A7",
@@ -78,3 +78,43 @@ def grouped(sections: Mapping[str, float]) -> dict[str, float]:
         stem = name.rstrip("0123456789")
         areas[next((g for g, (_, stems) in SECTIONS.items() if stem in stems), OTHER)] += area
     return {name: area for name, area in areas.items() if area}
+
+
+FONT = "Arial, sans-serif"
+
+
+class Theme(NamedTuple):
+    """Colours of text, axes and paper."""
+
+    ink: str
+    soft: str
+    grid: str
+    paper: str
+
+
+LIGHT = Theme("#1b1f24", "#57606a", "#e4e8ec", "#ffffff")
+DARK = Theme("#e6edf3", "#9aa4af", "#2b323b", "#12171d")
+
+
+def config(theme: Theme = LIGHT, names: int = 0) -> dict[str, Any]:
+    """Vega-Lite configuration of a theme, for any data.
+
+    names: greatest width of names at an axis; 0 for any width.
+    """
+    return {
+        "background": theme.paper,
+        "font": FONT,
+        "view": {"stroke": None},
+        "title": {
+            "color": theme.ink, "subtitleColor": theme.soft, "anchor": "start", "fontSize": 13,
+            "subtitleFontSize": 11, "offset": 8,
+        },
+        "axis": {
+            "gridColor": theme.grid, "domainColor": theme.soft, "tickColor": theme.soft,
+            "labelColor": theme.soft, "titleColor": theme.ink, "titleFontWeight": "normal",
+            "labelFontSize": 11, "titleFontSize": 12, "tickSize": 4, "labelOverlap": True,
+            "labelSeparation": 6, "labelLimit": names,
+        },
+        "text": {"color": theme.ink, "fontSize": 10},
+        "rule": {"color": theme.soft},
+    }  # fmt: skip

@@ -1,14 +1,16 @@
-"""Pictures: what a chart makes, whether a file or a part of the report."""
+"""Pictures: the description that a chart makes, for a part of the report or a file."""
 
 import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from ..files import write_file
 from .layers import legend_panel
-from .theme import LIGHT, config
+from .palette import LIGHT, config
 
 LONGEST = 120  # characters of a file's name
 WIDTH, HEIGHT = 330, 250
@@ -16,7 +18,7 @@ WIDTH, HEIGHT = 330, 250
 
 @dataclass(frozen=True)
 class Entry:
-    """What a colour or symbol stands for."""
+    """Meaning of a colour or symbol."""
 
     label: str
     colour: str
@@ -44,20 +46,19 @@ class Picture:
 
     @property
     def file_name(self) -> str:
-        """Of a long one, as of a deep path, the end is its hash."""
+        """Name of its files; a long name ends in a hash."""
         text = "-".join(filter(None, (self.name, self.flow, self.data)))
         name = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
         return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{zlib.crc32(text.encode()):08x}"
 
     @property
     def heights(self) -> list[int]:
-        """The height of each panel."""
         if isinstance(self.height, int):
             return [self.height] * len(self.panels)
         return list(self.height)
 
     def whole(self) -> dict[str, Any]:
-        """The description of the picture as a file."""
+        """Vega-Lite description of the picture as a file."""
         sized = [
             panel | {"width": WIDTH, "height": height}
             for panel, height in zip(self.panels, self.heights, strict=True)
@@ -82,12 +83,10 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         """The picture in a notebook."""
-        from .files import svg
-
         return svg(self)
 
     def parts(self) -> dict[str, Any]:
-        """The picture for the report: plain JSON types."""
+        """Plain JSON types for the report."""
         return {
             "title": self.title,
             "caption": self.caption,
@@ -98,3 +97,28 @@ class Picture:
             "columns": self.columns,
             "legend": [vars(entry) for entry in self.legend],
         }
+
+
+VEGALITE = "6.4"
+"""Version of Vega-Lite for files and report."""
+SCALE = 2.0  # pixels of a PNG for each unit of the description
+
+
+def svg(picture: Picture) -> str:
+    """Text of the picture's SVG."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(picture.whole(), vl_version=VEGALITE)
+
+
+def save(picture: Picture, stem: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write `stem`.png and `stem`.svg, or one of them."""
+    import vl_convert
+
+    text = svg(picture)
+    written = []
+    for kind in kinds:
+        written.append(stem.with_name(f"{stem.name}.{kind}"))
+        content = text if kind == "svg" else vl_convert.svg_to_png(text, scale=SCALE)
+        write_file(written[-1], content)
+    return written

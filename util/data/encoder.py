@@ -9,12 +9,16 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...model.errors import choice
+from .sentences import SENTENCES
 
 F32 = NDArray[np.float32]
 Layer = Callable[[str, F32, F32], F32]
@@ -39,7 +43,7 @@ class Encoder:
         }
 
     def tokens(self, sentence: str) -> Any:
-        """What the transformer takes by name: tensors (1, tokens)."""
+        """Inputs of the transformer by name: tensors (1, tokens)."""
         return self._tokenizer([sentence], return_tensors="pt")
 
     def embed(self, sentence: str) -> F32:
@@ -50,7 +54,7 @@ class Encoder:
             )
 
     def inputs(self, names: Sequence[str], sentences: Sequence[str]) -> dict[str, F32]:
-        """What comes into linear layers for these sentences: (tokens of all of them, K) of each."""
+        """Inputs of linear layers for these sentences: (tokens of all sentences, K) each."""
         rows: dict[str, list[F32]] = {name: [] for name in names}
 
         def keep(name: str) -> Callable:
@@ -112,3 +116,38 @@ def load_encoder() -> Encoder:
         raise _missing(error.name) from error
     torch.set_num_threads(1)  # one order of summation: the same bits on every run
     return Encoder(torch, package.load_model(device="cpu"))
+
+
+QUERY = "encoder.layer.3.attention.self.query"  # 384 to 384
+MLP_UP = "encoder.layer.3.intermediate.dense"  # 384 to 1536
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLayer:
+    """A linear layer: activations x weight^T (+ bias).
+
+    activations: float32 (tokens, K), all sentences one after another. weight: float32 (outputs, K).
+    """
+
+    name: str
+    activations: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+
+def linear_layers(
+    names: Sequence[str] = (QUERY, MLP_UP), sentences: Sequence[str] = SENTENCES
+) -> list[LinearLayer]:
+    """The encoder's linear layers of these names, fed with `sentences`.
+
+    ImportError without the extra `real`; ValueError for an unknown name or no sentence.
+    """
+    if not sentences:
+        raise ValueError("sentences must hold at least one sentence, not none")
+    encoder = load_encoder()
+    for name in names:
+        choice("layer", name, encoder.linear)
+    inputs = encoder.inputs(names, sentences)
+    return [
+        LinearLayer(name, inputs[name], encoder.linear[name].weight.detach().numpy().copy())
+        for name in names
+    ]

@@ -24,7 +24,7 @@ Operands = tuple[F32, F32]
 Draw = Callable[[Generator, int, int, int], Operands]
 
 STUDENT_FREEDOM = 3.0  # the least integer with a finite variance; the kurtosis is infinite
-OUTLIER_SHARE = 64  # one channel in so many is an outlier
+OUTLIER_SHARE = 64  # one channel in 64 is an outlier
 OUTLIER_GAIN = 32.0
 CANCELLING_GAIN = 16.0  # of the terms that cancel inside a block
 OPPOSING_GAIN = 64.0  # of the blocks that cancel later blocks
@@ -46,7 +46,7 @@ class DataSet:
 
     @property
     def stream(self) -> int:
-        """What a seed is joined with; it is the same for a file in any directory."""
+        """Number to join with a seed; it is the same for a file in any directory."""
         file, mark, tensors = self.name.partition("#")
         return zlib.crc32(f"{Path(file).name}{mark}{tensors}".encode())
 
@@ -177,8 +177,7 @@ def _layers(path: Path) -> list[tuple[str, ...]]:
 def draw_rows(pairs: tuple[Operands, ...], rng: Generator, count: int, length: int) -> Operands:
     """Dot products of random rows of each pair in turn.
 
-    Shorter ones than a row are a random stretch of it; longer ones are rows behind one another, as
-    when a layer is wider.
+    A shorter product is a random stretch of a row; a longer one joins rows, as in a wider layer.
     """
     x = np.empty((count, length), np.float32)
     y = np.empty((count, length), np.float32)

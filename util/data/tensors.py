@@ -27,7 +27,7 @@ _FLOAT8 = {
 _ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_FLOAT8)}"
 
 REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
-"""A captured slice of real weights and activations; README.md beside it describes it."""
+"""File of real weights and activations, described in its folder's README.md."""
 
 LARGEST = 2**34  # bytes of a NumPy file
 
@@ -38,7 +38,7 @@ def code_format(x: NDArray) -> ElementFormat | None:
 
 
 def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
-    """Modes whose formats the tensors have, or are quantised to; ValueError where there is none."""
+    """Modes whose formats the tensors have, or are quantised to; ValueError without any."""
     codes = [code_format(tensor) for tensor in (x, y)]
     modes = [
         mode
@@ -52,7 +52,7 @@ def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
 
 
 def load_values(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
-    """As `load_tensors`, with the values of FP8 arrays as float32, exactly."""
+    """Load as `load_tensors`, and return the values of FP8 arrays as float32, exactly."""
     x, y = load_tensors(path, names)
     return x.astype(np.float32, copy=False), y.astype(np.float32, copy=False)
 

@@ -8,13 +8,13 @@ lane alone, the sum is one of a function of each lane; what those functions are,
 other lanes at zero says.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...synth.tools import run_yosys
+from ...util.yosys import Bit as Net
+from ...util.yosys import Cell, read_modules
 from .observer import SUBJECT
 
 SCRIPT = f"""
@@ -27,9 +27,6 @@ opt_clean
 write_json subject.json
 """
 _OPERANDS = {"full_adder": ("a", "b", "c"), "half_adder": ("a", "b")}
-
-Net = int | str
-"""A number, or a constant: "0", "1"."""
 
 
 @dataclass(frozen=True)
@@ -51,30 +48,31 @@ def read(text: str, directory: Path, limit: float) -> Netlist:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "subject.v").write_text(text)
     run_yosys(SCRIPT, directory, "the subject", limit)
-    module = json.loads((directory / "subject.json").read_text())["modules"][SUBJECT]
+    module = read_modules((directory / "subject.json").read_bytes())[SUBJECT]
     drivers: dict[Net, Sequence[Net]] = {}
     adders: dict[Net, tuple[Net, Sequence[Net]]] = {}
     inverters: dict[Net, Net] = {}
-    for cell in module["cells"].values():
-        pins = cell["connections"]
-        kind = next((kind for kind in _OPERANDS if f"_{kind}_" in cell["type"]), None)
-        if cell["type"] == "$not":
+    for cell in module.cells:
+        pins = cell.pins
+        kind = next((kind for kind in _OPERANDS if f"_{kind}_" in cell.type), None)
+        if cell.type == "$not":
             inverters |= dict(zip(pins["Y"], pins["A"], strict=True))
             drivers |= {y: (a,) for y, a in zip(pins["Y"], pins["A"], strict=True)}
             continue
         if kind is None:
-            _gates(cell, pins, drivers)
+            _gates(cell, drivers)
             continue
         operands = zip(*(pins[name] for name in _OPERANDS[kind]), strict=True)
         for total, carry, inputs in zip(pins["sum"], pins["carry"], operands, strict=True):
             adders[total] = carry, inputs
             drivers[total], drivers[carry] = inputs, (total, *inputs)
-    return Netlist({k: v["bits"] for k, v in module["ports"].items()}, drivers, adders, inverters)
+    ports = {name: bits for name, (_, bits) in module.ports.items()}
+    return Netlist(ports, drivers, adders, inverters)
 
 
-def _gates(cell: Any, pins: Mapping[str, Sequence[Net]], drivers: dict[Net, Sequence[Net]]) -> None:
+def _gates(cell: Cell, drivers: dict[Net, Sequence[Net]]) -> None:
     """Every output depends on every input."""
-    sides = cell["port_directions"]
+    pins, sides = cell.pins, cell.directions
     inputs = [net for name, nets in pins.items() if sides[name] == "input" for net in nets]
     for name, nets in pins.items():
         if sides[name] == "output":

@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ...synth.cache import Cache
+from ...synth.measure import Cache
 from ...util.cache import digest
 from ...util.files import write_file
 from .python_source import Change, sample

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...model.errors import integer
-from ...synth.cache import Cache
+from ...synth.measure import Cache
 from .. import command
 from ..small_units import UNITS, Unit
 from . import design, model

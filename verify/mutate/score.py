@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from ...synth.cache import Cache
 from ...synth.errors import SynthesisError
+from ...synth.measure import Cache
 from ...util.cache import digest
 from ..formal.engine import Verdict
 from . import bench, equivalence, rows

@@ -15,7 +15,8 @@ from ...model.errors import identifier
 from ...sim.bench.layout import Field, Layout
 from ...sim.engine.toolchain import find_tools
 from ...synth.errors import SynthesisError
-from ...synth.netlist import Bit, Cell, Netlist, load
+from ...synth.netlist import load
+from ...util.yosys import Bit, Cell, Netlist
 from .program import Program, built
 
 DRIVER = Path(__file__).with_name("bitsliced.cc")

@@ -1,24 +1,25 @@
-"""The charts of a comparison: a file each, and a row in `CHARTS`.
+"""Charts of a comparison, listed in `CHARTS`.
 
-A chart is a function from all rows (but failed ones) to its pictures: one, or one for each flow or
-data set; none where the rows lack what it needs.
+A chart is a function from rows to pictures: one, or one per flow or data set. It makes none where
+the rows lack a column that it needs. Failed rows do not reach it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
 from ....util.charts import Picture
 from ..rows import Row
-from . import area_sqnr, clock_area, error_f, error_length, roofline, sections
+from .cost import area_sqnr, clock_area, rooflines, sections
+from .error import error_fraction_bits, error_length
 
 CHARTS: tuple[Callable[[Sequence[Row]], Iterable[Picture]], ...] = (
-    area_sqnr.pictures,
-    clock_area.pictures,
-    error_f.pictures,
-    error_length.pictures,
-    sections.pictures,
-    roofline.pictures,
+    area_sqnr,
+    clock_area,
+    error_fraction_bits,
+    error_length,
+    sections,
+    rooflines,
 )
-"""In the order of the report."""
+"""Charts in the order of the report."""
 
 
 def pictures(rows: Sequence[Row]) -> list[Picture]:

@@ -1,4 +1,4 @@
-"""What the charts of a comparison share: rows of a flow or data set, their marks and legend."""
+"""Helpers shared by the charts of a comparison: rows, marks and legend."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,28 +10,28 @@ from ....util.charts.palette import SLATE, SQUARE, SYMBOLS, family, format_colou
 from ..rows import Row, number
 
 SHIFT = 1.06
-"""How far above its largest value an axis ends."""
+"""End of an axis relative to its largest value."""
 NO_ERROR = "no error"
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:
-    """The values of a column, each once, in the order of the rows; without None."""
+    """Distinct values of a column, in the order of rows, without None."""
     return [v for v in dict.fromkeys(getattr(row, name) for row in rows) if v is not None]
 
 
 def each_unit(rows: Sequence[Row]) -> list[Row]:
-    """The first row of each unit, flow and target."""
+    """First row of each unit, flow and target."""
     return list({row.identity: row for row in reversed(rows)}.values())[::-1]
 
 
 def by_format(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each format; of units without one under their family's name."""
+    """Rows by format; units without one count as `other`."""
     names = dict.fromkeys(row.format or "other" for row in rows)
     return {name: [row for row in rows if (row.format or "other") == name] for name in names}
 
 
 def mark(row: Row, x: float, y: float, colours: dict[str, str]) -> dict[str, Any]:
-    """The mark of a row: its place, look, and what the report filters and finds it by."""
+    """Mark of a row: place, look, and the keys by which the report filters and finds it."""
     kind = family(row.accumulator)
     return {
         "x": x,
@@ -46,7 +46,7 @@ def mark(row: Row, x: float, y: float, colours: dict[str, str]) -> dict[str, Any
 
 
 def colours_of(rows: Sequence[Row]) -> dict[str, str]:
-    """A colour for each format."""
+    """Colour of each format."""
     return format_colours(row.format for row in rows)
 
 
@@ -60,12 +60,12 @@ def legend(rows: Sequence[Row], colours: dict[str, str]) -> list[Entry]:
 
 
 def ceiling(values: Iterable[float | None]) -> float:
-    """Where an infinite SQNR is drawn: above all others."""
+    """Place of an infinite SQNR: above all others."""
     return max((v for v in map(number, values) if v is not None), default=100.0) * SHIFT + 4
 
 
 def shown(value: float | None, top: float) -> float:
-    """Where an SQNR is drawn whose axis ends at `top`."""
+    """Place of an SQNR on an axis that ends at `top`."""
     return max(min(value or 0.0, top), -top)
 
 
@@ -83,7 +83,7 @@ def decibels(values: Iterable[float | None]) -> tuple[list[float], list[dict[str
 def curves(
     values: Iterable[tuple[Row, dict[str, Any]]], key: Callable[[Row], Any]
 ) -> list[dict[str, Any]]:
-    """The marks of rows as ends of lines: one line for each `key` of more than one mark."""
+    """Marks of rows as points of lines: one line per `key` with more than one mark."""
     lines: dict[str, list[dict[str, Any]]] = {}
     for row, value in values:
         lines.setdefault(str(key(row)), []).append(value)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from cases import random_cases
-from mxdot.compare.accuracy.bounds import bound
+from mxdot.compare.accuracy.bounds import bound, terms_of
 from mxdot.compare.accuracy.evaluation import Operands, evaluate, measure, one_pair
-from mxdot.compare.accuracy.reference import exact_sums
-from mxdot.compare.accuracy.terms import terms_of
+from mxdot.compare.accuracy.metrics import exact_sums
 from mxdot.model import MXArray, accumulator
 
 FINITE = ("finite", "near one", "wide", "tiny", "largest", "sparse", "cancelling", "one large")

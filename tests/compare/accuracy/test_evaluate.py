@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mxdot.compare.accuracy import Accuracy, evaluate
+from mxdot.compare.accuracy.bounds import terms_of
 from mxdot.compare.accuracy.evaluation import Operands, measure, prepare, run
-from mxdot.compare.accuracy.reference import exact_sums
-from mxdot.compare.accuracy.terms import terms_of
+from mxdot.compare.accuracy.metrics import exact_sums
 from mxdot.model import E4M3, E5M2, INT8, MXArray, accumulator, dot, quantize
 from mxdot.util.data.sets import DATA_SETS, data_set
 

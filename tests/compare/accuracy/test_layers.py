@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from mxdot.util.data import layers
-from mxdot.util.data.layers import linear_layers
+from mxdot.util.data.encoder import linear_layers
 
 WEIGHT = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -32,7 +31,7 @@ class Network:
 
 @pytest.fixture(autouse=True)
 def network(monkeypatch):
-    monkeypatch.setattr(layers, "load_encoder", Network)
+    monkeypatch.setattr("mxdot.util.data.encoder.load_encoder", Network)
 
 
 def test_weights_and_the_activations_of_all_sentences():

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import rational
 from cases import random_cases
-from mxdot.compare.accuracy.metrics import LEAST, errors, finite, sqnr_db, ulp
-from mxdot.compare.accuracy.reference import exact_sums
-from mxdot.compare.accuracy.terms import NEVER, terms_of
+from mxdot.compare.accuracy.bounds import NEVER, terms_of
+from mxdot.compare.accuracy.metrics import LEAST, errors, exact_sums, finite, sqnr_db, ulp
 from mxdot.model import FORMATS, MXArray
 from rational_formats import Special, Status, round_float32
 

@@ -1,22 +1,85 @@
-"""Charts of matrix units: area against the array, and the roofline."""
+"""Roofline of a matrix unit: what its dot units compute, and what its streams can feed.
+
+Williams, Waterman and Patterson, Roofline (CACM 52(4), 2009), with products of two elements for
+operations and the packets of a job for memory traffic. Charts of roofline and area.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...model.units import MatmulConfig
-from ...util.charts import Entry, Picture
-from ...util.charts.layers import axis, lines, panel, points, texts
-from ...util.charts.palette import BLUE, CIRCLE, GREY, LINE, ORANGE, SHAPES, SLATE
-from .area import AreaModel, ArrayCost
-from .roofline import Job, Shape, full_width, peak
+from ..model.units import MatmulConfig
+from ..util.charts import Entry, Picture
+from ..util.charts.layers import axis, lines, panel, points, texts
+from ..util.charts.palette import BLUE, CIRCLE, GREY, LINE, ORANGE, SLATE
+from ..util.charts.palette import SHAPES as MARKS
+from .arrays import AreaModel, ArrayCost
+
+Shape = tuple[int, int, int]
+SHAPES: tuple[Shape, ...] = (
+    (8, 384, 384),
+    (128, 384, 384),
+    (128, 1536, 384),
+    (128, 384, 1536),
+    (1024, 1024, 1024),
+)
+"""M, N, K: layers of the real encoder for few and many rows, and a large square."""
+BANDWIDTHS = (16, 64, 256)
+"""Bytes per cycle: streams of 128, 512 and 2048 bits in all."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A product on a matrix unit. products: pairs of elements, without padding of tiles."""
+
+    shape: Shape
+    products: int
+    bytes: int
+    steps: float
+    peak: float
+    """Products per cycle of the whole array."""
+
+    @classmethod
+    def of(cls, config: MatmulConfig, shape: Shape) -> "Job":
+        """Job of the product (M, K) x (K, N); ValueError where `config` cannot compute it."""
+        m, n, k = shape
+        tiles = config.tiles(m, n, k)
+        moved = sum(config.bytes_of(side, tiles) for side in (*config.inputs, "c"))
+        steps = tiles.steps * config.pace
+        return cls(shape, m * n * k, moved, steps, peak(config))
+
+    @property
+    def intensity(self) -> float:
+        """Products per byte that a stream moves."""
+        return self.products / self.bytes
+
+    @property
+    def filled(self) -> float:
+        """Share of the dot units' work that is not padding."""
+        return self.products / (self.steps * self.peak)
+
+    def attainable(self, bandwidth: float) -> float:
+        """Products per cycle at `bandwidth` bytes per cycle for all streams together."""
+        return min(self.peak * self.filled, bandwidth * self.intensity)
+
+
+def peak(config: MatmulConfig) -> float:
+    """Products per cycle: dot units x lanes, over the cycles of a step."""
+    return config.rows * config.columns * config.dot.lanes / config.pace
+
+
+def full_width(config: MatmulConfig) -> int:
+    """Greatest number of bytes per cycle over all streams."""
+    return sum(config.stream_bytes(side) for side in (*config.inputs, "c"))
+
 
 LARGEST = 64
 
 
 def area(costs: Sequence[ArrayCost], model: AreaModel, title: str) -> Picture:
-    """Area against dot units: measured arrays, and the model up to 64 x 64."""
+    """Chart area against dot units: measured arrays, and the model up to 64 x 64."""
     sides = [2**i for i in range(LARGEST.bit_length())]
     whole = {side * side: model.area(side, side) for side in sides}
     curves = [
@@ -54,10 +117,10 @@ def roofline(
     caption: str = "",
     formats: Sequence[str] = (),
 ) -> Picture:
-    """Products a cycle against products a byte, a panel a unit: roof, streams, and jobs.
+    """Chart products per cycle against products per byte: a panel per unit with roof and jobs.
 
-    units: names, configurations and colours. bandwidths: bytes a cycle, dotted; the full width of
-    a unit's streams is solid. Each job is marked at every bandwidth. formats: of the units, by
+    units: names, configurations and colours. bandwidths: bytes per cycle, dotted; a unit's full
+    stream width is solid. Each job has a mark at every bandwidth. formats: formats of the units, by
     which the report hides panels.
     """
     jobs = [[Job.of(config, shape) for shape in shapes] for _, config, _ in units]
@@ -70,7 +133,7 @@ def roofline(
         for unit, some, fmt in zip(units, jobs, formats or [""] * len(units), strict=True)
     ]
     legend = [
-        Entry(" x ".join(map(str, shape)), SLATE, SHAPES[i % len(SHAPES)])
+        Entry(" x ".join(map(str, shape)), SLATE, MARKS[i % len(MARKS)])
         for i, shape in enumerate(shapes)
     ]
     return Picture("roofline", title, panels, caption, legend, height=300)
@@ -102,7 +165,7 @@ def _panel(
     names = [{"x": low, "y": min(b * low, most), "text": f"{b:g} bytes/cycle"} for b in bandwidths]
     marks = [
         {"x": job.intensity, "y": job.attainable(b), "colour": colour,
-         "shape": SHAPES[i % len(SHAPES)]}
+         "shape": MARKS[i % len(MARKS)]}
         for i, job in enumerate(jobs)
         for b in (*bandwidths, width)
     ]  # fmt: skip

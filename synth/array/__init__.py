@@ -1,1 +1,0 @@
-"""Matrix units: area against the size of the array, what fits an FPGA, and the roofline."""

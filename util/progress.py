@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column
 
-from .runner import Observer, Task
+from .jobs import Observer, Task
 from .store import Outcome
 
 SILENCE = 10.0

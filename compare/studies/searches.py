@@ -4,7 +4,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from ...util.runner import Backend, Observer, run_rows
+from ...util.jobs import Backend, Observer, run_rows
 from ...util.store import Outcome
 from ...util.tables import records, write_csv, write_json
 from .narrowest import FAMILIES, Found, SearchTask, Target

@@ -19,8 +19,8 @@ from ...synth.errors import TargetMissedError
 from ...synth.processes import PROCESSES
 from ...synth.tools import CHOICE
 from ...util.data.sentences import SENTENCES
+from ...util.jobs import reason
 from ...util.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
-from ...util.runner import reason
 from .faster import faster
 from .flows import flow_text, target_text
 from .points import Point, Sampling

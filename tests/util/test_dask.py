@@ -16,7 +16,7 @@ import pytest
 
 from compare_fakes import Job
 from mxdot.compare.studies import dask
-from mxdot.util.runner import run
+from mxdot.util.jobs import run
 from mxdot.util.store import Store
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of distributed are not ours

@@ -20,8 +20,8 @@ from compare_fakes import Job
 from mxdot.compare.studies import processes
 from mxdot.util import progress
 from mxdot.util.files import write_file
+from mxdot.util.jobs import Backend, run, run_rows
 from mxdot.util.progress import Remaining, display, duration
-from mxdot.util.runner import Backend, run, run_rows
 from mxdot.util.scratch import scratch
 from mxdot.util.store import Outcome, Store
 
@@ -124,7 +124,7 @@ def test_a_task_whose_process_dies_does_not_take_the_others_along(log, store):
     jobs = [Job("dies", log, 0.3, "die"), *(Job(f"n{i}", log, 0.1) for i in range(6))]
     observer = Log()
     outcomes = run(jobs, store, processes(2), observer)
-    assert outcomes["job-dies"].error == "its process ended: killed, or no memory"
+    assert outcomes["job-dies"].error == "its process ended with status 9"
     assert sorted(observer.ended) == sorted(job.name for job in jobs)
     assert all(outcome.ok for key, outcome in outcomes.items() if key != "job-dies")
 
@@ -134,9 +134,9 @@ import sys
 from pathlib import Path
 from compare_fakes import Job
 from mxdot.compare.studies import processes
-from mxdot.util.runner import run
+from mxdot.util.jobs import run
 from mxdot.util.store import Store
-from test_runner import Log
+from test_jobs import Log
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -65,6 +65,16 @@ class Backend:
     """Tasks that are handed over at a time."""
     is_remote: bool = False
     """True when workers may not see the files of this machine."""
+    only_lists: bool = False
+    """True for a dry run, which raises `DryRun`."""
+
+
+class DryRun(Exception):  # noqa: N818
+    """Tasks that would run, in place of running them."""
+
+    def __init__(self, tasks: Sequence[Task], kept: int, width: int) -> None:
+        super().__init__("dry run")
+        self.tasks, self.kept, self.width = tasks, kept, width
 
 
 def execute(task: Task) -> Outcome:
@@ -105,6 +115,7 @@ def run(
 
     A failed outcome is kept for the record and tried again by the next run. However this is left
     (KeyboardInterrupt, an error, kill -9), everything that the observer saw end is in the store.
+    Raises DryRun for a backend that only lists.
     """
     outcomes: dict[str, Outcome] = {}
     todo: dict[str, Task] = {}
@@ -115,6 +126,8 @@ def run(
         else:
             todo[task.key] = task
     ordered = longest_first(todo.values())
+    if backend.only_lists:
+        raise DryRun(ordered, len(outcomes), backend.width)
     observer.begin(ordered, len(outcomes))
     with closing(results(ordered, backend, observer.start)) as ended:
         for task, outcome in ended:

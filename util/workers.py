@@ -31,7 +31,7 @@ SLURM_POLL = 0.5
 _SHARED = ("mem_gb", "timeout_min", "cpus_per_task", "gpus_per_node", "nodes", "name")
 """Options that submitit has for every cluster."""
 GRACE = 5.0
-"""Seconds in which a worker ends by itself after its last task."""
+"""Seconds in which a worker that lets go of its connection ends with a status of its own."""
 
 
 class WorkerDiedError(RuntimeError):
@@ -99,7 +99,7 @@ class _Processes(Executor):
             connection.send(work)
             value, error = connection.recv()
         except (EOFError, OSError):
-            status = self._end(connection)
+            status = self._end(connection, GRACE)
             raise WorkerDiedError(f"its process ended with status {status}") from None
         except BaseException:  # the work cannot be sent
             self._end(connection)
@@ -117,8 +117,9 @@ class _Processes(Executor):
         with self.lock:
             if self.is_closed:
                 raise WorkerDiedError("the run has ended")
-            if self.idle:
-                return self.idle.pop()
+            while self.idle:
+                if self.workers[connection := self.idle.pop()].is_alive():
+                    return connection
             ours, theirs = self.context.Pipe()
             work = theirs, self.directory, dict(os.environ)
             process = self.context.Process(target=_serve, args=work)
@@ -127,14 +128,14 @@ class _Processes(Executor):
             self.workers[ours] = process
             return ours
 
-    def _end(self, connection: Connection) -> int | None:
-        """End a worker and what it has started; its exit status."""
+    def _end(self, connection: Connection, grace: float = 0.0) -> int | None:
+        """End a worker and what it has started, after `grace` seconds; its exit status."""
         with self.lock:
             if self.is_closed:
                 return None
             process = self.workers.pop(connection)
             connection.close()
-            process.join(GRACE)
+            process.join(grace)
             _kill(process)
             return process.exitcode
 

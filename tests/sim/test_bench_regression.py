@@ -246,6 +246,7 @@ def test_random_seeds_differ():
         (["--seed", "-1"], "seed must be from 0 to 9223372036854775807, not -1"),
         (["--count", "0"], "count must be from 1 to 100000000, not 0"),
         (["--jobs", "0"], "jobs must be from 1 to 1024, not 0"),
+        (["--slurm", "x=1", "--scheduler", "x"], "scheduler and slurm exclude each other"),
         (["--name", "weight"], "name needs a file of tensors: --tensors FILE"),
     ],
 )
@@ -265,6 +266,16 @@ def test_list(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(regression_units.default_matrix())
     assert lines[0].startswith(regression_units.default_matrix()[0].name)
+
+
+def test_a_dry_run_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["sim", "--only", "exact-e*", "--dry-run", "--jobs", "3"]) == 0
+    *lines, total = capsys.readouterr().out.splitlines()
+    names = {line.split()[-1] for line in lines}
+    assert names == {unit.name for unit in select(regression_units.default_matrix(), ["exact-e*"])}
+    assert total.startswith(f"{len(names)} to do, 3 at a time: about ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def command_of(monkeypatch, arguments: Sequence[str]) -> tuple[list[Unit], Settings]:

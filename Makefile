@@ -30,13 +30,14 @@ REAL := $(REAL_VENV)/.ready
 quoted = '$(subst ','\'',$(value $(1)))'
 
 # To hand a variable of the command line on in the environment, make would expand it.
-unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON MINUTES HOURS SIM
+unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES FRESH NETLIST PYTHON TORCH TRITON MINUTES HOURS SIM
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
 	$(if $(value NETLIST),--netlist $(call quoted,NETLIST)) \
 	$(if $(value SIM),--simulator $(call quoted,SIM)) \
-	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
+	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves) \
+	$(if $(filter-out 0,$(value FRESH)),--fresh) $(ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv sim soak compare area-report formal mutate coverage verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
@@ -46,8 +47,8 @@ help: ## this list
 	@awk -F':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # In full mode whole layers of a real encoder too; with NETLIST units are synthesised first, SIM is
-# another simulator.
-sim: $(READY) $(if $(value NETLIST)$(value SIM),$(COMPARE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process SIM=cxxrtl|bitsliced)
+# another simulator. A run that was interrupted goes on, FRESH begins anew.
+sim: $(READY) $(if $(value NETLIST)$(value SIM),$(COMPARE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n FRESH=1 NETLIST=process SIM=cxxrtl|bitsliced)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..model.errors import choice
 from ..model.units import KINDS
 from . import soak
+from .backends import add_backend_options, backend, check_backend, listing
 from .program import program, quoted
 from .simulators import SIMULATORS, is_alternative, supported_units
 from .unit_options import add_kinds, unit_of
@@ -39,13 +40,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     group.add_argument("--list", action="store_true", help="print what would be run and exit")
-    group.add_argument("--seed", type=int, help="repeat the run of this seed (default: random)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        help="repeat the run of this seed (default: an interrupted run's, else random)",
+    )
     group.add_argument("--count", type=int, help="dot products in bulk mode, for each unit")
     group.add_argument("--traffic", type=int, help="dot products cycle by cycle, for each unit")
     group.add_argument(
         "--waves", action="store_true", help="record FST waves (in bulk mode up to --count 5000)"
     )
-    group.add_argument("--jobs", type=int, help="units at a time (default: all cores)")
+    add_backend_options(group, "units")
+    group.add_argument(
+        "--fresh", action="store_true", help="begin anew instead of an interrupted run's rest"
+    )
     group.add_argument(
         "--netlist",
         metavar="PROCESS",
@@ -78,12 +86,12 @@ def run(args: argparse.Namespace) -> int:
         QUICK_TRAFFIC,
         TRAFFIC,
         Settings,
-        random_seed,
         run_regression,
         select,
     )
     from ..sim.engine.regression_units import Unit, default_matrix, full_matrix
     from ..sim.engine.smoke_units import smoke_matrix, stream_matrix
+    from ..sim.engine.task import unit_processes
     from ..sim.engine.toolchain import ToolError
 
     second = args.simulator if is_alternative(args) else None
@@ -101,12 +109,11 @@ def run(args: argparse.Namespace) -> int:
         for unit in units:
             print(f"{unit.name:48} {unit.config}")
         return 0
-    seed = random_seed() if args.seed is None else args.seed
     quick = args.kind == REGRESSION and not args.full
     traffic = args.traffic or (QUICK_TRAFFIC if quick else TRAFFIC)
     settings = Settings(
-        seed=seed,
-        workers=args.jobs,
+        seed=args.seed,
+        fresh=args.fresh,
         traffic=0 if second else traffic,
         bulk=args.count,
         waves=args.waves,
@@ -115,20 +122,23 @@ def run(args: argparse.Namespace) -> int:
         generator=None if args.netlist is None else (NETLIST, args.netlist),
         simulator=SIMULATORS[args.simulator or "verilator"],
         directory=Path("-".join([str(BUILD), *filter(None, [args.netlist, second])])),
-        repeat=_repeat(args, seed),
+        repeat=_repeat(args),
     )
     try:
-        return 0 if run_regression(units, settings) else 1
+        with listing():
+            chosen = backend(args, unit_processes(args.jobs))
+            return 0 if run_regression(units, settings, chosen) else 1
     except ToolError as error:
         raise ValueError(str(error)) from None
+    return 0
 
 
 def _check(args: argparse.Namespace) -> None:
+    check_backend(args)
     for name, low, high in (
         ("seed", 0, 2**63 - 1),
         ("count", 1, 10**8),
         ("traffic", 1, 10**6),
-        ("jobs", 1, 1024),
     ):
         value = getattr(args, name)
         if value is not None and not low <= value <= high:
@@ -157,8 +167,8 @@ def _check_second(args: argparse.Namespace) -> None:
         raise ValueError(f"simulator must be verilator for matrix units, not {args.simulator}")
 
 
-def _repeat(args: argparse.Namespace, seed: int) -> str:
-    """The command that repeats one unit of this run; {name} stands for the unit."""
+def _repeat(args: argparse.Namespace) -> str:
+    """The command that repeats one unit of this run; {name} and {seed} stand for its own."""
     words = [program(), "sim"]
     if args.kind != REGRESSION:
         words.append(args.kind)
@@ -170,8 +180,8 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
     for name in ("count", "traffic", "tensors", "netlist", "simulator"):
         if getattr(args, name) is not None:
             words += [f"--{name}", str(getattr(args, name))]
-    words += ["--seed", str(seed)]
+    words += ["--seed", "{seed}"]
     words += ["--waves"] * (args.simulator in (None, "verilator"))
     if args.name:
         words += ["--name", *args.name]
-    return " ".join(word if word == "{name}" else quoted(word) for word in words)
+    return " ".join(word if word in ("{name}", "{seed}") else quoted(word) for word in words)

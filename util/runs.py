@@ -4,7 +4,7 @@ import fcntl
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,19 +15,24 @@ KEPT = 8
 
 
 @contextmanager
-def own_directory(parent: Path, kept: int = KEPT) -> Iterator[Path]:
-    """A new directory in `parent`, locked for the duration.
+def own_directory(
+    parent: Path, kept: int = KEPT, goes_on: Callable[[Path], bool] = lambda directory: False
+) -> Iterator[Path]:
+    """A directory in `parent` for one run, locked for the duration.
 
-    Directories of ended or killed runs go away, except the newest `kept`; with `kept` 0 this one
-    goes away at the end.
+    It is the newest one of an ended or killed run for which `goes_on` is true, else a new one. The
+    others go away, except the newest `kept`; with `kept` 0 this one goes away at the end.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with locked(parent.with_name(f"{parent.name}.lock")):
-        others = sorted(filter(_is_over, parent.iterdir()))
-        for other in others[: max(0, len(others) - max(0, kept - 1))]:
-            shutil.rmtree(other, ignore_errors=True)
-        directory = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
-        directory.chmod(0o755)
+        others = ended(parent)
+        directory = next(filter(goes_on, others), None)
+        for other in others[max(0, kept - 1) :]:
+            if other != directory:
+                shutil.rmtree(other, ignore_errors=True)
+        if directory is None:
+            directory = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
+            directory.chmod(0o755)
         lock = (directory / "lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
     with lock:
@@ -36,6 +41,11 @@ def own_directory(parent: Path, kept: int = KEPT) -> Iterator[Path]:
         finally:
             if not kept:
                 shutil.rmtree(directory, ignore_errors=True)
+
+
+def ended(parent: Path) -> list[Path]:
+    """Directories of ended or killed runs, the newest first."""
+    return sorted(filter(_is_over, parent.iterdir()), reverse=True) if parent.is_dir() else []
 
 
 def _is_over(directory: Path) -> bool:

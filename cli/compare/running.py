@@ -1,4 +1,4 @@
-"""How a comparison is run: the options that all of them have, and what they say."""
+"""Options that all comparisons share, and the way they run."""
 
 import argparse
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import one_line
+from .. import backends
+from ..backends import add_backend_options, check_backend, listing
 from ..places import output_directory
 from ..synthesis import add_synthesis_options
 from ..terminal import console
@@ -31,8 +33,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
     )
-    group.add_argument("--jobs", type=int, help="points at a time (default: all cores)")
-    group.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster")
+    add_backend_options(group, "points")
     return group
 
 
@@ -53,23 +54,23 @@ def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def backend(args: argparse.Namespace) -> Any:
-    """What runs the work."""
-    from ...util.workers import dask, processes
+    """Workers for the points."""
+    from ...util.workers import processes
 
-    return processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
+    return backends.backend(args, processes(args.jobs))
 
 
 def run_resumable(args: argparse.Namespace, work: Callable[[argparse.Namespace], int]) -> int:
     """The exit status of `work`; Ctrl-C and SIGTERM end it with what is done kept."""
-    from ...sim.engine.parallel import terminate_as_interrupt
+    from ...util.workers import terminate_as_interrupt
 
-    if args.jobs is not None and not 1 <= args.jobs <= 1024:
-        raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
+    check_backend(args)
     output_directory("output", args.output)
     try:
-        with terminate_as_interrupt():
+        with terminate_as_interrupt(), listing():
             return work(args)
     except KeyboardInterrupt:
         kept = one_line(str(args.output))
         console(200).print(f"interrupted; results are kept in {kept}, run it again to go on")
         return 130
+    return 0

@@ -14,8 +14,8 @@ from ...model.schemes.pairing import Pairing, pairing
 from ...synth import Flow
 from ...util.data.encoder import check_installed
 from ...util.data.sentences import SENTENCES
+from ...util.jobs import Backend, Observer, run_rows
 from ...util.keys import data_digest, fingerprint, task_key, version_of
-from ...util.runner import Backend, Observer, run_rows
 from ...util.store import Outcome
 from ..studies.flows import flow_name
 from ..studies.rows import cost_columns

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...model import accumulator, format_pairs
+from ...util.jobs import Backend, Observer, run_rows
 from ...util.keys import data_digest, fingerprint, located, task_key
-from ...util.runner import Backend, Observer, run_rows
 from ...util.store import Outcome
 from ...util.tables import records, write_csv, write_json
 from .points import Sampling

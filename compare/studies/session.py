@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...synth import Flow
-from ...util.runner import Backend, Observer, run_rows
+from ...util.jobs import Backend, Observer, run_rows
 from ...util.store import Outcome
 from .flows import NONE, flow_options, flow_text, target_text
 from .pareto import marked

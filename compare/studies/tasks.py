@@ -20,8 +20,8 @@ from ...synth.errors import TargetMissedError
 from ...synth.processes import PROCESSES
 from ...synth.tools import CHOICE
 from ...util.data.sentences import SENTENCES
+from ...util.jobs import reason
 from ...util.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
-from ...util.runner import reason
 from .flows import flow_text, target_text
 from .points import Point, Sampling
 from .units import TOP, Generated, Unit

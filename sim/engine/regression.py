@@ -1,25 +1,32 @@
-"""A regression: units side by side, progress, summary, JUnit and coverage files."""
+"""A regression: units as tasks of the job engine, and what is made of their results."""
 
 import fnmatch
+import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from xml.etree import ElementTree as ET
+
+from rich.console import Console
 
 from ...model import DotConfig
 from ...model.units.dot import ComposedUnitConfig
 from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
 from ...util.files import beside, write_file
-from ...util.runs import own_directory
-from .display import display, summary
+from ...util.jobs import Backend, DryRun, longest_first, results
+from ...util.keys import task_key
+from ...util.progress import display
+from ...util.runs import ended, own_directory
+from ...util.store import Outcome, Store
+from ...util.workers import terminate_as_interrupt
 from .job import UnitJob
 from .merge import merge_coverage
-from .parallel import run_jobs
 from .regression_units import Unit
+from .summary import summary, write_junit
+from .task import UnitTask, unit_processes
 from .toolchain import find_tools
 from .unit import UnitResult
 
@@ -28,6 +35,8 @@ TRAFFIC = 2000
 QUICK_TRAFFIC = 1000
 """Of each unit of the default matrix."""
 _RESULTS, _COVERAGE = "results.xml", "coverage"
+_STATE, _KEPT = "state.json", "results"
+"""Seed and key of a run that is not finished, and results of its units that have passed."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +45,13 @@ class Settings:
 
     traffic, bulk: dot products of each unit cycle by cycle and in bulk mode. tensors: a file of
     real data for every unit, and names of two arrays in it. generator, simulator: as `UnitJob`'s.
-    repeat: the command line that repeats a unit, in which {name} stands for it.
+    seed: of the unfinished run of the same settings, or random, when None. fresh: begin anew even
+    with an unfinished run. repeat: the command line that repeats a unit, in which {name} and {seed}
+    stand for its own.
     """
 
-    seed: int
-    workers: int | None = None
+    seed: int | None = None
+    fresh: bool = False
     traffic: int = TRAFFIC
     bulk: int | None = None
     waves: bool = False
@@ -68,12 +79,16 @@ def select(units: Sequence[Unit], names: Sequence[str]) -> list[Unit]:
     return chosen
 
 
-def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
+def run_regression(
+    units: Sequence[Unit], settings: Settings, backend: Backend | None = None
+) -> bool:
     """Simulate `units`; True when all passed.
 
     Files go to a directory of this run, in `settings.directory`. There, runs share their builds,
-    and the one that ended last leaves its results and coverage. Raises ToolError when the toolchain
-    is missing, ValueError for unusable settings.
+    and the one that ended last leaves its results and coverage. A run that was killed is gone on
+    with: with its seed, without the units that passed. backend: processes of this machine when
+    None. Raises ToolError when the toolchain is missing, ValueError for unusable settings, DryRun
+    for a backend that only lists.
     """
     if not units:
         raise ValueError("there must be at least one unit to simulate, not none")
@@ -83,45 +98,138 @@ def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
         config = unit.config.dot if isinstance(unit.config, ComposedUnitConfig) else unit.config
         if isinstance(config, DotConfig):
             modes_taking(config, x, y)
-    with own_directory(settings.directory / "runs") as directory:
-        return _run(units, settings, directory)
+    if backend is None:
+        backend = unit_processes()
+    runs = settings.directory / "runs"
+    regression = _Regression(units, settings, backend)
+    if backend.only_lists:
+        unfinished = next(filter(regression.goes_on, ended(runs)), Path())
+        todo = regression.open(unfinished)
+        raise DryRun(todo, len(units) - len(todo), backend.width)
+    with terminate_as_interrupt(), own_directory(runs, goes_on=regression.goes_on) as directory:
+        return regression.run(directory)
 
 
-def _run(units: Sequence[Unit], settings: Settings, directory: Path) -> bool:
-    """Simulate in a directory that no other run writes to."""
-    jobs = [_job(unit, settings, directory) for unit in units]
-    workers = min(settings.workers or os.cpu_count() or 1, len(jobs))
-    counted = f"{len(jobs)} units, {workers} at a time"
-    print(f"seed {settings.seed}: {counted}, files in {directory}", flush=True)
-    started = time.perf_counter()
-    results: dict[str, UnitResult] = {}
-    with display(len(jobs)) as show:
-        for result in run_jobs(jobs, workers, show.phase):
-            results[result.name] = result
-            show.done(result)
-    ordered = [results[job.name] for job in jobs]
-    seconds = time.perf_counter() - started
-    _junit(ordered, settings.seed, seconds, directory / _RESULTS)
-    files = [path for job in jobs if (path := job.directory / "coverage.yml").is_file()]
-    merged = directory / _COVERAGE
-    coverage = None
-    if settings.traffic:
-        coverage = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
-    for path in (directory / _RESULTS, *directory.glob(f"{_COVERAGE}.*")):
-        with beside(settings.directory / path.name) as copy:
-            shutil.copyfile(path, copy)
-    return summary(ordered, seconds, coverage)
+@dataclass
+class _Regression:
+    units: Sequence[Unit]
+    settings: Settings
+    backend: Backend
+    seed: int = 0
+    is_new: bool = True
+    tasks: list[UnitTask] = field(default_factory=list)
+    results: dict[str, UnitResult] = field(default_factory=dict)
+    """Results of units by name."""
+
+    def goes_on(self, directory: Path) -> bool:
+        """True when this run goes on with the unfinished one of `directory`."""
+        seed = None if self.settings.fresh else self._unfinished_seed(directory)
+        if seed is None:
+            return False
+        return any(_kept(task, directory) for task in self._tasks(directory, seed))
+
+    def open(self, directory: Path) -> list[UnitTask]:
+        """Take up the run of `directory`, or begin a new one there; the tasks to do."""
+        seed = self._unfinished_seed(directory) if self.goes_on(directory) else self.settings.seed
+        self.is_new = not self.goes_on(directory)
+        self.seed = random_seed() if seed is None else seed
+        self.tasks = self._tasks(directory, self.seed)
+        for task in self.tasks:
+            if not self.is_new and (result := _kept(task, directory)) is not None:
+                self.results[task.label] = result
+        return longest_first(task for task in self.tasks if task.label not in self.results)
+
+    def run(self, directory: Path) -> bool:
+        """Simulate in a directory that no other run writes to."""
+        todo = self.open(directory)
+        for other in ended(directory.parent):
+            if self._unfinished_seed(other) is not None:
+                (other / _STATE).unlink()  # this run takes its place
+        state = {"seed": self.seed, "run": _run_key(self.tasks)}
+        write_file(directory / _STATE, json.dumps(state) + "\n")
+        how = f"{min(self.backend.width, len(todo))} at a time, files in {directory}"
+        if self.is_new:
+            print(f"seed {self.seed}: {len(self.tasks)} units, {how}", flush=True)
+        else:
+            done = f"{len(self.results)} of {len(self.tasks)} units done"
+            print(f"goes on with seed {self.seed}: {done}, {how}", flush=True)
+        started = time.perf_counter()
+        self._simulate(todo, directory)
+        seconds = time.perf_counter() - started
+        ordered = [self.results[task.label] for task in self.tasks]
+        write_junit(ordered, self.seed, seconds, directory / _RESULTS)
+        coverage = self._merge_coverage(directory) if self.settings.traffic else None
+        for path in (directory / _RESULTS, *directory.glob(f"{_COVERAGE}.*")):
+            with beside(self.settings.directory / path.name) as copy:
+                shutil.copyfile(path, copy)
+        (directory / _STATE).unlink()
+        return summary(ordered, seconds, coverage)
+
+    def _unfinished_seed(self, directory: Path) -> int | None:
+        """The seed of an unfinished run of these units and settings; None for any other run."""
+        try:
+            state = json.loads((directory / _STATE).read_text())
+            seed, run = int(state["seed"]), state["run"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        if self.settings.seed not in (None, seed):
+            return None
+        return seed if run == _run_key(self._tasks(directory, seed)) else None
+
+    def _simulate(self, todo: Sequence[UnitTask], directory: Path) -> None:
+        store = Store(directory / _KEPT)
+        for task in todo:
+            shutil.rmtree(task.job.directory, ignore_errors=True)
+        with (
+            display(Console(highlight=False), "simulating") as observer,
+            closing(results(todo, self.backend, observer.start)) as outcomes,
+        ):
+            observer.begin(todo, 0)
+            for task, outcome in outcomes:
+                result = task.take(outcome)
+                self.results[task.label] = result
+                if result.passed:
+                    store.put(replace(outcome, value=asdict(result)))
+                observer.end(task, _told(result, outcome))
+
+    def _merge_coverage(self, directory: Path) -> float:
+        """The percentage of bins hit by all units."""
+        paths = [task.job.directory / "coverage.yml" for task in self.tasks]
+        merged = directory / _COVERAGE
+        files = [path for path in paths if path.is_file()]
+        return merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
+
+    def _tasks(self, directory: Path, seed: int) -> list[UnitTask]:
+        jobs = [_job(unit, self.settings, seed, directory) for unit in self.units]
+        return [UnitTask.of(job, self.backend.is_remote) for job in jobs]
+
+
+def _run_key(tasks: Sequence[UnitTask]) -> str:
+    return task_key("run", [task.key for task in tasks])
+
+
+def _kept(task: UnitTask, directory: Path) -> UnitResult | None:
+    """The result of a unit that has passed in the run of `directory`."""
+    outcome = Store(directory / _KEPT).get(task.key)
+    return None if outcome is None else task.take(outcome)
+
+
+def _told(result: UnitResult, outcome: Outcome) -> Outcome:
+    """The outcome of a unit as a display tells it."""
+    label = f"{result.name}: {result.compared:,} {result.items}"
+    error = None if result.passed else (result.errors or ["nothing was compared"])[0]
+    return replace(outcome, label=label, error=error)
 
 
 def _tensors(settings: Settings) -> Path:
     return settings.tensors or REAL_FILE
 
 
-def _job(unit: Unit, settings: Settings, directory: Path) -> UnitJob:
+def _job(unit: Unit, settings: Settings, seed: int, directory: Path) -> UnitJob:
     return UnitJob(
         name=unit.name,
         config=unit.config,
-        seed=settings.seed,
+        seed=seed,
         directory=directory / unit.name,
         builds=settings.directory / "builds" / unit.name,
         traffic=settings.traffic,
@@ -132,32 +240,5 @@ def _job(unit: Unit, settings: Settings, directory: Path) -> UnitJob:
         tensors=_tensors(settings),
         tensor_names=settings.tensor_names,
         all_tensors=settings.tensors is not None,
-        repeat=settings.repeat.replace("{name}", unit.name),
+        repeat=settings.repeat.replace("{name}", unit.name).replace("{seed}", str(seed)),
     )
-
-
-def _junit(results: Sequence[UnitResult], seed: int, seconds: float, path: Path) -> None:
-    """JUnit XML: a test case for each unit."""
-    failed = sum(not result.passed for result in results)
-    counts = {"tests": str(len(results)), "failures": str(failed), "time": f"{seconds:.3f}"}
-    suites = ET.Element("testsuites", counts)
-    suite = ET.SubElement(suites, "testsuite", {"name": "mxdot sim", **counts})
-    properties = ET.SubElement(suite, "properties")
-    ET.SubElement(properties, "property", name="seed", value=str(seed))
-    for result in results:
-        case = ET.SubElement(
-            suite,
-            "testcase",
-            {"classname": "mxdot.sim", "name": result.name, "time": f"{result.seconds:.3f}"},
-        )
-        if not result.passed:
-            message = (result.errors or ["nothing was compared"])[0]
-            failure = ET.SubElement(case, "failure", message=_printable(message))
-            failure.text = _printable("\n".join([result.config, *result.errors, result.report]))
-    ET.indent(suites)
-    write_file(path, ET.tostring(suites, encoding="unicode") + "\n")
-
-
-def _printable(text: str) -> str:
-    """`text` without the control characters that XML cannot hold."""
-    return re.sub(r"[^\t\n\x20-\ud7ff\ue000-\ufffd]", "?", text)

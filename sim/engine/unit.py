@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...util.files import write_file
 from ..kinds import kind_of
@@ -46,6 +47,12 @@ class UnitResult:
     """Of the job."""
     failures: list[Failure] = field(default_factory=list)
     """The first of what came out wrong."""
+
+    @classmethod
+    def of_dict(cls, values: dict[str, Any]) -> "UnitResult":
+        """The result of which `asdict` made `values`."""
+        failures = [Failure(**failure) for failure in values["failures"]]
+        return cls(**{**values, "failures": failures})
 
     @property
     def passed(self) -> bool:

@@ -32,8 +32,8 @@ from mxdot.model import schemes
 from mxdot.model.schemes.pairing import pairing
 from mxdot.synth import Flow
 from mxdot.util.data.sentences import SENTENCES
+from mxdot.util.jobs import Backend
 from mxdot.util.progress import display
-from mxdot.util.runner import Backend
 
 HERE = Backend(lambda count: ThreadPoolExecutor(1), 1)
 WIDTH, TOKENS = 64, 3

@@ -77,8 +77,8 @@ def test_options_of_sim_and_compare(make, value):
 
 @pytest.mark.parametrize("value", ["1", "yes", "$(shell touch pwned)1"])
 def test_flags_of_sim(make, value):
-    sim, layer = make("sim", FULL=value, WAVES=value)
-    assert sim[0] == ["sim", "--full", "--waves"]
+    sim, layer = make("sim", FULL=value, WAVES=value, FRESH=value, ARGS="--dry-run")
+    assert sim[0] == ["sim", "--full", "--waves", "--fresh", "--dry-run"]
     assert layer[0] == ["run-layer"]
 
 

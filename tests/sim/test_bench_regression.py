@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -20,7 +21,6 @@ from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.engine import regression, regression_units, stream_unit
 from mxdot.sim.engine.job import CycleReport, Failure, UnitJob
 from mxdot.sim.engine.merge import HITS, merge_coverage
-from mxdot.sim.engine.parallel import run_jobs
 from mxdot.sim.engine.regression import (
     QUICK_TRAFFIC,
     TRAFFIC,
@@ -30,9 +30,12 @@ from mxdot.sim.engine.regression import (
     select,
 )
 from mxdot.sim.engine.regression_units import Unit
+from mxdot.sim.engine.task import UnitTask, unit_processes
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import unit as matmul_unit
+from mxdot.util.jobs import results
+from mxdot.util.store import Outcome
 from processes import descendants, ended
 
 SMALL_MATMUL = Unit(MatmulConfig(DotConfig(formats="e2m1", lanes=4), 1, 1, depth=4), 10)
@@ -40,11 +43,21 @@ SMALL = Unit(DotConfig(formats="e2m1", lanes=4, accumulator="exact", stages=2), 
 
 
 def settings(directory: Path, **options) -> Settings:
-    return Settings(seed=7, workers=1, directory=directory, repeat="repeat {name}", **options)
+    return Settings(seed=7, directory=directory, repeat="repeat {name}", **options)
 
 
 def fake_runs(monkeypatch, *results: UnitResult) -> None:
-    monkeypatch.setattr(regression, "run_jobs", lambda jobs, workers, report: iter(results))
+    def ended(tasks, backend, start):
+        for task, result in zip(tasks, results, strict=True):
+            yield task, Outcome(task.key, task.label, asdict(result))
+
+    monkeypatch.setattr(regression, "results", ended)
+
+
+def simulated(job: UnitJob) -> UnitResult:
+    """The result of a job in a process of its own."""
+    ((task, outcome),) = results([UnitTask.of(job)], unit_processes(1))
+    return task.take(outcome)
 
 
 def good(name: str = SMALL.name) -> UnitResult:
@@ -121,12 +134,12 @@ def test_a_design_that_does_not_compile(tmp_path):
     verilog = tmp_path / "bad.v"
     verilog.write_text("module mxdot_dot(input clk; endmodule\n")
     job = UnitJob("bad", SMALL.config, 1, tmp_path / "bad", verilog=verilog)
-    phases = []
-    (result,) = run_jobs([job], 1, lambda name, phase: phases.append((name, phase)))
+    phases: list[str] = []
+    result = run_unit(job, phases.append)
     assert not result.passed
     assert "Verilator on mxdot_bench failed" in result.errors[0]
     assert "bad.v" in result.report
-    assert phases == [("bad", "verilog"), ("bad", "build")]
+    assert phases == ["verilog", "build"]
 
 
 @pytest.mark.parametrize(("runner", "unit"), [(stream_unit, SMALL), (matmul_unit, SMALL_MATMUL)])
@@ -152,7 +165,8 @@ def test_a_deadlock_in_bulk_mode_hides_no_failure(monkeypatch, tmp_path, runner,
 
 def test_a_job_that_breaks(tmp_path):
     job = UnitJob("broken", SMALL.config, 1, tmp_path, verilog=tmp_path / "missing.v")
-    (result,) = run_jobs([job], 1, lambda name, phase: None)
+    ((task, outcome),) = results([UnitTask(job, "broken")], unit_processes(1))
+    result = task.take(outcome)
     assert not result.passed
     assert result.errors[0].startswith("FileNotFoundError: ")
 
@@ -160,7 +174,7 @@ def test_a_job_that_breaks(tmp_path):
 def test_a_simulator_that_dies(simulation_dir, tmp_path):
     options = {"builds": simulation_dir / "dies", "predictor": "wrong_predictors:dies"}
     job = UnitJob("dies", SMALL.config, 1, tmp_path, traffic=50, **options)
-    (result,) = run_jobs([job], 1, lambda name, phase: None)
+    result = simulated(job)
     assert not result.passed
     assert "the simulator ended with 3" in result.errors[0]
 
@@ -232,6 +246,7 @@ def test_random_seeds_differ():
         (["--seed", "-1"], "seed must be from 0 to 9223372036854775807, not -1"),
         (["--count", "0"], "count must be from 1 to 100000000, not 0"),
         (["--jobs", "0"], "jobs must be from 1 to 1024, not 0"),
+        (["--slurm", "x=1", "--scheduler", "x"], "scheduler and slurm exclude each other"),
         (["--name", "weight"], "name needs a file of tensors: --tensors FILE"),
     ],
 )
@@ -253,11 +268,21 @@ def test_list(capsys):
     assert lines[0].startswith(regression_units.default_matrix()[0].name)
 
 
+def test_a_dry_run_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["sim", "--only", "exact-e*", "--dry-run", "--jobs", "3"]) == 0
+    *lines, total = capsys.readouterr().out.splitlines()
+    names = {line.split()[-1] for line in lines}
+    assert names == {unit.name for unit in select(regression_units.default_matrix(), ["exact-e*"])}
+    assert total.startswith(f"{len(names)} to do, 3 at a time: about ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def command_of(monkeypatch, arguments: Sequence[str]) -> tuple[list[Unit], Settings]:
     """What `mxdot sim` with these arguments would run."""
     asked = []
 
-    def keep(units, settings):
+    def keep(units, settings, backend):
         asked.append((list(units), settings))
         return True
 
@@ -271,7 +296,7 @@ def test_command_to_repeat_one_of_the_matrix(monkeypatch):
     assert [unit.name for unit in units] == [
         unit.name for unit in regression_units.default_matrix()
     ]
-    assert chosen.repeat.endswith(" sim --only {name} --count 500 --seed 9 --waves")
+    assert chosen.repeat.endswith(" sim --only {name} --count 500 --seed {seed} --waves")
     assert chosen.bulk == 500
 
 
@@ -294,27 +319,26 @@ def test_command_to_repeat_a_unit(monkeypatch):
     arguments = ["dot", "--format", "e2m1,int8", "--stages", "2", "--no-c", "--seed", "9"]
     units, chosen = command_of(monkeypatch, arguments)
     assert [str(unit.config) for unit in units] == ["e2m1,int8 aligned:13 x32 stages 2 no-c"]
-    words = "sim dot --format e2m1,int8 --stages 2 --no-c --seed 9 --waves"
+    words = "sim dot --format e2m1,int8 --stages 2 --no-c --seed {seed} --waves"
     assert chosen.repeat.endswith(words)
-    again, repeated = command_of(monkeypatch, words.split()[1:])
+    again, repeated = command_of(monkeypatch, words.format(seed=9).split()[1:])
     assert again == units
     assert repeated.seed == chosen.seed
 
 
 def test_a_random_seed_is_handed_to_every_job(monkeypatch, tmp_path):
-    _, chosen = command_of(monkeypatch, [])
     jobs = []
 
-    def keep(given, workers, report):
-        jobs.extend(given)
-        return iter([good(job.name) for job in given])
+    def keep(tasks, backend, start):
+        for task in tasks:
+            jobs.append(task.job)
+            yield task, Outcome(task.key, task.label, asdict(good(task.label)))
 
-    monkeypatch.setattr(regression, "run_jobs", keep)
-    monkeypatch.undo()
-    monkeypatch.setattr(regression, "run_jobs", keep)
-    run_regression([SMALL], Settings(chosen.seed, directory=tmp_path, repeat="x --only {name}"))
-    assert [job.seed for job in jobs] == [chosen.seed]
-    assert jobs[0].repeat == f"x --only {SMALL.name}"
+    monkeypatch.setattr(regression, "random_seed", lambda: 5)
+    monkeypatch.setattr(regression, "results", keep)
+    run_regression([SMALL], Settings(directory=tmp_path, repeat="x --only {name} --seed {seed}"))
+    assert [job.seed for job in jobs] == [5]
+    assert jobs[0].repeat == f"x --only {SMALL.name} --seed 5"
 
 
 def test_full(monkeypatch):

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from here import HERE
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
 from mxdot.model.units.matmul.config import MatmulConfig
-from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import CycleReport
 from mxdot.sim.engine.regression import Settings, run_regression
 from mxdot.sim.engine.regression_units import Unit
-from mxdot.sim.engine.unit import run_unit
 from mxdot.sim.engine.verilator import Build
 from mxdot.util.runs import own_directory
 
@@ -25,17 +24,16 @@ UNITS: list[UnitConfig] = [
 
 
 @pytest.fixture
-def directory(tmp_path, simulation_dir, monkeypatch):
+def directory(tmp_path, simulation_dir):
     """A directory for runs, whose units are built where other tests find them."""
     builds = (simulation_dir / "runs").resolve()
     builds.mkdir(parents=True, exist_ok=True)
     (tmp_path / "builds").symlink_to(builds)
-    monkeypatch.setattr(regression, "run_jobs", lambda jobs, workers, report: map(run_unit, jobs))
     return tmp_path
 
 
 def run(directory: Path, config: UnitConfig, seed: int, **options) -> bool:
-    return run_regression([Unit(config)], Settings(seed, directory=directory, **options))
+    return run_regression([Unit(config)], Settings(seed, directory=directory, **options), HERE)
 
 
 def another_run_within(monkeypatch, simulator: type, method: str, another) -> list[bool]:

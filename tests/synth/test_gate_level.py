@@ -1,7 +1,7 @@
 """Netlists as Verilog: what synthesis makes of a unit passes its bench, a spoilt one does not."""
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -15,6 +15,7 @@ from mxdot.synth import SynthesisError
 from mxdot.synth.gate_level import gate_level, unit_netlist
 from mxdot.synth.liberty import Library, LibraryCell
 from mxdot.synth.liberty_syntax import Function
+from mxdot.util.store import Outcome
 from mxdot.util.yosys import Bit, Cell, Netlist
 
 DOT = DotConfig("e2m1", 4, "exact", 2)
@@ -76,7 +77,7 @@ def test_the_command_line_synthesises_every_unit(tmp_path, monkeypatch, capsys):
     """In worker processes as elsewhere; its results lie beside those of the units themselves."""
     monkeypatch.chdir(tmp_path)
     words = ["--format", "e2m1", "--lanes", "4", "--accumulator", "exact", "--stages", "1"]
-    monkeypatch.setattr(regression, "run_jobs", lambda jobs, *_: [_looked_at(job) for job in jobs])
+    monkeypatch.setattr(regression, "results", lambda tasks, *_: map_closable(_looked_at, tasks))
     assert main(["sim", "dot", *words, "--netlist", "gates", "--seed", "1"]) == 0
     assert (tmp_path / "build" / "sim-gates" / "results.xml").is_file()
     assert main(["sim", "dot", *words, "--netlist", "asap8"]) == 2
@@ -85,11 +86,17 @@ def test_the_command_line_synthesises_every_unit(tmp_path, monkeypatch, capsys):
     )
 
 
-def _looked_at(job):
+def map_closable(function, tasks):
+    yield from map(function, tasks)
+
+
+def _looked_at(task):
+    job = task.job
     text = job.generate()
     assert "assign out_result[0] = n" in text
     assert "--netlist gates" in job.repeat
-    return UnitResult(job.name, str(job.config), compared=1)
+    result = UnitResult(job.name, str(job.config), compared=1)
+    return task, Outcome(task.key, task.label, asdict(result))
 
 
 def test_a_synthesis_that_fails_is_one_line(tmp_path):

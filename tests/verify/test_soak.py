@@ -272,15 +272,6 @@ def test_two_soaks_at_once_lose_no_count(tmp_path):
     assert state.load() == {"unit": Count("v", "dot products", 800, 80)}
 
 
-@pytest.mark.parametrize(("fields", "fresh"), [({}, 9), ({"different": 3}, 3), ({"fresh": 4}, 4)])
-def test_counts_of_earlier_states(fields, fresh, tmp_path):
-    """Without rounds all was drawn anew; the field had another name."""
-    count = {"verilog": "v", "items": "dot products", "compared": 9} | fields
-    state = {"schema": "mxdot soak 1", "units": {"unit": count}}
-    (tmp_path / "state.json").write_text(json.dumps(state))
-    assert State(tmp_path).load() == {"unit": Count("v", "dot products", 9, fresh=fresh)}
-
-
 def test_another_verilog_counts_from_zero(tmp_path):
     State(tmp_path).add("unit", Count("v", "dot products", 10, 1))
     assert State(tmp_path).add("unit", Count("w", "dot products", 3, 1)).compared == 3

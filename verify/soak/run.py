@@ -5,19 +5,22 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...sim.engine.job import UnitJob
-from ...sim.engine.parallel import run_jobs, terminate_as_interrupt
 from ...sim.engine.regression_units import Unit
 from ...sim.engine.stream_unit import StallChances
+from ...sim.engine.task import UnitTask, unit_processes
 from ...sim.engine.toolchain import find_tools
 from ...sim.engine.unit import UnitResult
 from ...sim.engine.verilator import SimulationError
 from ...util.cache import locked
 from ...util.files import write_file
+from ...util.jobs import results
 from ...util.runs import own_directory
+from ...util.workers import terminate_as_interrupt
 from . import vector
 from .minimise import Minimiser, Stimulus
 from .state import Count, State, verilog_digest
@@ -75,10 +78,10 @@ class _Soak:
     settings: Settings
     session: Path
     failed: list[str] = field(default_factory=list)
-    running: dict[tuple[str, int], UnitJob] = field(default_factory=dict)
-    """Jobs by unit and seed."""
+    running: list[str] = field(default_factory=list)
+    """Names of units."""
     verilog: dict[str, Path] = field(default_factory=dict)
-    """Of units that have run: generated once."""
+    """Files of units that have run, generated once."""
 
     def __post_init__(self) -> None:
         self.state = State(self.settings.directory)
@@ -93,15 +96,15 @@ class _Soak:
     def run(self) -> bool:
         """True when nothing failed."""
         settings = self.settings
-        workers = min(settings.workers or os.cpu_count() or 1, len(self.units))
-        before = self.state.load()
-        known = sum(count.compared for count in before.values())
-        first = f"{len(self.units)} units, {workers} at a time"
+        backend = unit_processes(min(settings.workers or os.cpu_count() or 1, len(self.units)))
+        known = sum(count.compared for count in self.state.load().values())
+        first = f"{len(self.units)} units, {backend.width} at a time"
         print(f"{first}; {known:,} compared so far", flush=True)
         for path in sorted(self.failures.glob("*.json")):
             self._minimise(path)
-        for result in run_jobs(self._jobs(), workers, lambda name, phase: None):
-            self._take(result)
+        with closing(results(map(UnitTask.of, self._jobs()), backend)) as outcomes:
+            for task, outcome in outcomes:
+                self._take(task.job, task.take(outcome))
         self._summary()
         return not self.failed
 
@@ -112,8 +115,7 @@ class _Soak:
             return
         while time.monotonic() < self.started + 3600 * self.settings.hours:
             sound = [unit for unit in self.units if unit.name not in self.failed]
-            busy = {name for name, _ in self.running}
-            idle = [unit for unit in sound if unit.name not in busy]
+            idle = [unit for unit in sound if unit.name not in self.running]
             if not sound:
                 return
             counts = self.state.load()
@@ -123,7 +125,8 @@ class _Soak:
             yield self._begun(unit, random_seed())
 
     def _begun(self, unit: Unit, seed: int) -> UnitJob:
-        return self.running.setdefault((unit.name, seed), self._job(unit, seed))
+        self.running.append(unit.name)
+        return self._job(unit, seed)
 
     def _job(self, unit: Unit, seed: int) -> UnitJob:
         repeat = self.settings.repeat.replace("{name}", unit.name).replace("{seed}", str(seed))
@@ -141,9 +144,9 @@ class _Soak:
             repeat=repeat,
         )
 
-    def _take(self, result: UnitResult) -> None:
+    def _take(self, job: UnitJob, result: UnitResult) -> None:
         """Count a run, and keep what failed."""
-        job = self.running.pop((result.name, result.seed))
+        self.running.remove(job.name)
         verilog = job.verilog or next(iter(job.directory.glob("*.v")), None)
         text = f"{job.name}: {result.compared:,} {result.items}, {result.seconds:.1f} s"
         if verilog is not None:

@@ -1,9 +1,8 @@
-"""What soaks have done so far, in a file that any number of them share and that is always whole."""
+"""Counts of all soaks, in a file that any number of them share and that is always whole."""
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ...model.errors import one_line
 from ...model.files import read_text
@@ -16,17 +15,17 @@ LARGEST = 2**26  # bytes of the file
 
 @dataclass
 class Count:
-    """Of one unit, as the Verilog of this digest has it."""
+    """Runs of one unit. verilog: the digest of its Verilog, without which nothing is counted."""
 
     verilog: str
     items: str
-    """What was compared, in words."""
+    """Name of what was compared."""
     compared: int = 0
     runs: int = 0
     failed: int = 0
     seconds: float = 0.0
     fresh: int = 0
-    """Of what was compared, that of operands drawn anew: without what was sent again in rounds."""
+    """Items compared without those that were sent again in rounds."""
 
 
 class State:
@@ -41,7 +40,7 @@ class State:
         self.lock = directory / "state.lock"
 
     def load(self) -> dict[str, Count]:
-        """The counts; ValueError, naming the file, when it is none of ours."""
+        """The counts; ValueError, naming the file, when it is not a soak's."""
         try:
             text = read_text(self.path, LARGEST)
         except FileNotFoundError:
@@ -50,13 +49,13 @@ class State:
             values = json.loads(text)
             if values.pop("schema") != SCHEMA:
                 raise ValueError(f"schema must be {SCHEMA!r}")
-            return {name: _count(**fields) for name, fields in values["units"].items()}
+            return {name: Count(**fields) for name, fields in values["units"].items()}
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             reason = one_line(str(error))
             raise ValueError(f"{self.path} cannot be read as a soak's state: {reason}") from None
 
     def add(self, name: str, run: Count) -> Count:
-        """Add a run; what the unit has now. Other Verilog than before counts from zero."""
+        """Add a run; the unit's new count. Other Verilog than before counts from zero."""
         with locked(self.lock):
             counts = self.load()
             count = counts.get(name)
@@ -70,13 +69,6 @@ class State:
         return count
 
 
-def _count(compared: int, different: int | None = None, **fields: Any) -> Count:
-    """Of a file's fields: `fresh` was called `different`, and was not there before rounds were."""
-    return Count(
-        **{"fresh": compared if different is None else different, **fields}, compared=compared
-    )
-
-
 def verilog_digest(verilog: Path) -> str:
-    """Another one for every other text."""
+    """A short digest of the text of a file."""
     return digest([verilog.read_text()])[:16]

@@ -10,7 +10,9 @@ import time
 import weakref
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,8 @@ from compare_fakes import Job
 from mxdot.compare.studies import processes
 from mxdot.util import progress
 from mxdot.util.files import write_file
-from mxdot.util.progress import Remaining, display, duration
-from mxdot.util.runner import Backend, run, run_rows
+from mxdot.util.jobs import Backend, DryRun, results, run, run_rows
+from mxdot.util.progress import Remaining, display, duration, show_plan
 from mxdot.util.scratch import scratch
 from mxdot.util.store import Outcome, Store
 
@@ -124,7 +126,7 @@ def test_a_task_whose_process_dies_does_not_take_the_others_along(log, store):
     jobs = [Job("dies", log, 0.3, "die"), *(Job(f"n{i}", log, 0.1) for i in range(6))]
     observer = Log()
     outcomes = run(jobs, store, processes(2), observer)
-    assert outcomes["job-dies"].error == "its process ended: killed, or no memory"
+    assert outcomes["job-dies"].error == "its process ended with status 9"
     assert sorted(observer.ended) == sorted(job.name for job in jobs)
     assert all(outcome.ok for key, outcome in outcomes.items() if key != "job-dies")
 
@@ -134,9 +136,9 @@ import sys
 from pathlib import Path
 from compare_fakes import Job
 from mxdot.compare.studies import processes
-from mxdot.util.runner import run
+from mxdot.util.jobs import run
 from mxdot.util.store import Store
-from test_runner import Log
+from test_jobs import Log
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
@@ -309,6 +311,46 @@ def test_without_a_terminal_a_line_comes_at_once_and_then_regularly(
     assert lines[0] == "[0/2] measuring"
     assert lines.count("[0/2] still at long") + lines.count("[0/2] still at short") >= 2
     assert lines[-1].startswith("[2/2] done ")
+
+
+def test_a_dry_run_lists_what_is_left(log, store, capsys):
+    run([Job("kept", log)], store, processes(1), Log())
+    jobs = [Job("kept", log), Job("short", log, weight=60), Job("long", log, weight=7200)]
+    with pytest.raises(DryRun) as plan:
+        run(jobs, store, replace(processes(2), only_lists=True), Log())
+    show_plan(Console(width=40), plan.value.tasks, plan.value.kept, plan.value.width)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines[:-1]] == ["long", "short"]
+    assert lines[-1] == "1 of 3 done, 2 to do, 2 at a time: about 2 h 0 min"
+    assert runs(log) == {"kept": 1}
+
+
+def test_tasks_are_pulled_after_the_outcomes_before_them(log):
+    """An endless source that looks at outcomes, as a soak's does."""
+    ended: list[str] = []
+
+    def source():
+        for number in count():
+            assert len(ended) >= number - 1
+            yield Job(f"n{number}", log)
+
+    with closing(results(source(), processes(2))) as outcomes:
+        for task, outcome in outcomes:
+            assert outcome.ok
+            ended.append(task.name)
+            if len(ended) == 6:
+                break
+    assert len(set(ended)) == 6
+    assert set(runs(log).values()) == {1}
+
+
+@pytest.mark.parametrize("preload", [(), ("mxdot.util.jobs",)])
+def test_a_new_process_for_each_task(log, preload):
+    jobs = [Job(f"n{number}", log) for number in range(4)]
+    assert all(outcome.ok for _, outcome in results(jobs, processes(2, preload, fresh=True)))
+    workers = {line.split()[1] for line in log.read_text().splitlines()}
+    assert len(workers) == 4
+    assert not any(_alive(int(worker)) for worker in workers)
 
 
 def test_outcomes_are_plain_json(log, store):

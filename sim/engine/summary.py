@@ -1,84 +1,16 @@
-"""What a regression shows: progress while it runs, a table and the failures at its end."""
+"""Results of a regression: a table and the failures for people, JUnit XML for programs."""
 
+import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ...util.files import write_file
 from .unit import UnitResult
-
-
-class Display(Protocol):
-    """What the runner tells."""
-
-    def phase(self, name: str, phase: str) -> None:
-        """A job has entered a phase."""
-        ...
-
-    def done(self, result: UnitResult) -> None:
-        """A job has ended."""
-        ...
-
-
-@contextmanager
-def display(total: int) -> Iterator[Display]:
-    """A live display on a terminal, a line for each unit elsewhere."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        yield _Lines(total)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[running]}", style="dim"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        yield _Live(progress, total)
-
-
-class _Lines:
-    def __init__(self, total: int) -> None:
-        self.total, self.count = total, 0
-
-    def phase(self, name: str, phase: str) -> None:
-        pass
-
-    def done(self, result: UnitResult) -> None:
-        self.count += 1
-        print(f"[{self.count:{len(str(self.total))}}/{self.total}] {_line(result)}", flush=True)
-
-
-class _Live:
-    def __init__(self, progress: Progress, total: int) -> None:
-        self.progress = progress
-        self.running: dict[str, str] = {}
-        self.task = progress.add_task("simulating", total=total, running="")
-
-    def phase(self, name: str, phase: str) -> None:
-        self.running[name] = phase
-        self._update()
-
-    def done(self, result: UnitResult) -> None:
-        self.running.pop(result.name, None)
-        self.progress.console.print(_line(result), markup=False)
-        self.progress.advance(self.task)
-        self._update()
-
-    def _update(self) -> None:
-        text = "  ".join(f"{name} ({phase})" for name, phase in self.running.items())
-        self.progress.update(self.task, running=text)
-
-
-def _line(result: UnitResult) -> str:
-    verdict = "ok    " if result.passed else "FAILED"
-    text = f"{verdict} {result.name}: {result.compared:,} {result.items}, {result.seconds:.1f} s"
-    return text if result.passed else f"{text}; {(result.errors or ['nothing was compared'])[0]}"
 
 
 def summary(results: list[UnitResult], seconds: float, coverage: float | None) -> bool:
@@ -141,3 +73,30 @@ def _failure(console: Console, result: UnitResult) -> None:
     if result.report:
         lines += ["", *(f"  {line}" for line in result.report.splitlines())]
     console.print("\n".join(["", *lines, ""]), markup=False, soft_wrap=True)
+
+
+def write_junit(results: Sequence[UnitResult], seed: int, seconds: float, path: Path) -> None:
+    """JUnit XML: a test case for each unit."""
+    failed = sum(not result.passed for result in results)
+    counts = {"tests": str(len(results)), "failures": str(failed), "time": f"{seconds:.3f}"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "mxdot sim", **counts})
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name="seed", value=str(seed))
+    for result in results:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            {"classname": "mxdot.sim", "name": result.name, "time": f"{result.seconds:.3f}"},
+        )
+        if not result.passed:
+            message = (result.errors or ["nothing was compared"])[0]
+            failure = ET.SubElement(case, "failure", message=_printable(message))
+            failure.text = _printable("\n".join([result.config, *result.errors, result.report]))
+    ET.indent(suites)
+    write_file(path, ET.tostring(suites, encoding="unicode") + "\n")
+
+
+def _printable(text: str) -> str:
+    """`text` without the control characters that XML cannot hold."""
+    return re.sub(r"[^\t\n\x20-\ud7ff\ue000-\ufffd]", "?", text)

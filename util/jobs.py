@@ -1,14 +1,14 @@
-"""Runs tasks through a standard executor and keeps each result as it comes."""
+"""The job engine: tasks run through a standard executor, and each result is kept as it comes."""
 
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..model.errors import one_line
 from .store import Outcome, Store
@@ -19,7 +19,7 @@ class Task(Protocol):
 
     @property
     def key(self) -> str:
-        """Equal for tasks of equal result, and only for those."""
+        """A name that tasks share when their results are equal, and only then."""
         ...
 
     @property
@@ -29,37 +29,52 @@ class Task(Protocol):
 
     @property
     def weight(self) -> float:
-        """A rough guess of the seconds that it takes."""
+        """Rough guess of the seconds that the task takes."""
         ...
 
     def run(self) -> Any:
-        """The result, of plain JSON types."""
+        """Do the work; the result has plain JSON types."""
         ...
+
+
+T = TypeVar("T", bound=Task)
 
 
 class Observer(Protocol):
-    """What a display is told."""
+    """A display of a run."""
 
     def begin(self, tasks: Sequence[Task], kept: int) -> None:
-        """The tasks that will run, and how many others have results already."""
+        """Tell the tasks that will run, and how many others have results already."""
         ...
 
     def start(self, task: Task) -> None:
-        """A task was handed to the executor."""
+        """Tell that a task was handed to the executor."""
         ...
 
     def end(self, task: Task, outcome: Outcome) -> None:
-        """A task has ended and its outcome is kept."""
+        """Tell that a task has ended and its outcome is kept."""
         ...
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Where tasks run: `open(n)` gives an executor of up to n at a time."""
+    """Where tasks run. `open(n)` gives an executor of up to `n` tasks at a time."""
 
     open: Callable[[int], AbstractContextManager[Executor]]
     width: int
     """Tasks that are handed over at a time."""
+    is_remote: bool = False
+    """True when workers may not see the files of this machine."""
+    only_lists: bool = False
+    """True for a dry run, which raises `DryRun`."""
+
+
+class DryRun(Exception):  # noqa: N818
+    """Tasks that would run, in place of running them."""
+
+    def __init__(self, tasks: Sequence[Task], kept: int, width: int) -> None:
+        super().__init__("dry run")
+        self.tasks, self.kept, self.width = tasks, kept, width
 
 
 def execute(task: Task) -> Outcome:
@@ -100,6 +115,7 @@ def run(
 
     A failed outcome is kept for the record and tried again by the next run. However this is left
     (KeyboardInterrupt, an error, kill -9), everything that the observer saw end is in the store.
+    Raises DryRun for a backend that only lists.
     """
     outcomes: dict[str, Outcome] = {}
     todo: dict[str, Task] = {}
@@ -109,14 +125,21 @@ def run(
             outcomes[task.key] = kept
         else:
             todo[task.key] = task
-    # The longest first: the others then fill the gaps, and the estimate errs on the safe side.
-    ordered = sorted(todo.values(), key=lambda task: -task.weight)
+    ordered = longest_first(todo.values())
+    if backend.only_lists:
+        raise DryRun(ordered, len(outcomes), backend.width)
     observer.begin(ordered, len(outcomes))
-    for task, outcome in _outcomes(ordered, backend, observer):
-        store.put(outcome)
-        outcomes[task.key] = outcome
-        observer.end(task, outcome)
+    with closing(results(ordered, backend, observer.start)) as ended:
+        for task, outcome in ended:
+            store.put(outcome)
+            outcomes[task.key] = outcome
+            observer.end(task, outcome)
     return outcomes
+
+
+def longest_first(tasks: Iterable[T]) -> list[T]:
+    """`tasks` by weight: short ones fill the gaps, and estimates err on the safe side."""
+    return sorted(tasks, key=lambda task: -task.weight)
 
 
 def run_rows(
@@ -136,49 +159,32 @@ def run_rows(
     return [[outcomes[task.key] if task is not None else None for task in some] for some in needs]
 
 
-def _outcomes(
-    tasks: Sequence[Task], backend: Backend, observer: Observer
-) -> Iterator[tuple[Task, Outcome]]:
-    """Outcomes as they come. A task whose process dies is tried once more, alone."""
-    waiting = deque(tasks)
-    while waiting:
-        with backend.open(backend.width) as executor:
-            suspects = yield from _drain(executor, waiting, backend.width, observer)
-        for task in suspects:  # a dying process takes its neighbours along: which one was it?
-            begun = time.time()
-            with backend.open(1) as executor:
-                died = yield from _drain(executor, deque([task]), 1, observer)
-            if died:
-                yield task, _outcome(task, begun, error="its process ended: killed, or no memory")
+def results(
+    tasks: Iterable[T], backend: Backend, start: Callable[[T], None] = lambda task: None
+) -> Generator[tuple[T, Outcome], None, None]:
+    """Tasks and their outcomes in the order in which they end.
 
-
-def _drain(
-    executor: Executor, waiting: deque[Task], width: int, observer: Observer
-) -> Generator[tuple[Task, Outcome], None, list[Task]]:
-    """Run all that wait; the tasks that were under way when the executor broke, if it did."""
-    running: dict[Future[Outcome], Task] = {}
-    suspects: list[Task] = []
-    while running or (waiting and not suspects):
-        while waiting and len(running) < width and not suspects:
-            task = waiting.popleft()
-            try:
+    A task is taken from `tasks` when there is a worker for it, after the outcomes before it were
+    used: `tasks` may be endless, and may depend on outcomes. Close the iterator to end all workers.
+    """
+    waiting = iter(tasks)
+    running: dict[Future[Outcome], T] = {}
+    with backend.open(backend.width) as executor:
+        while True:
+            for task in islice(waiting, backend.width - len(running)):
                 running[executor.submit(execute, task)] = task
-            except BrokenExecutor:
-                waiting.appendleft(task)
-                break
-            observer.start(task)
-        done, _ = wait(running, return_when=FIRST_COMPLETED)
-        ended: list[tuple[Task, Outcome]] = []
-        while done:
-            future = done.pop()
-            task = running.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenExecutor):
-                suspects.append(task)
-            elif error is not None:  # Dask: its worker died again and again
-                ended.append((task, _outcome(task, time.time(), error=_line(f"{error}"))))
-            else:
-                ended.append((task, future.result()))
-            del future  # Dask makes a result again that is held here, where its worker dies
-        yield from ended
-    return suspects
+                start(task)
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            ended: list[tuple[T, Outcome]] = []
+            while done:
+                future = done.pop()
+                task = running.pop(future)
+                error = future.exception()
+                if error is None:
+                    ended.append((task, future.result()))
+                else:  # the worker died; on a cluster, again and again
+                    ended.append((task, _outcome(task, time.time(), error=_line(f"{error}"))))
+                del future  # Dask makes a result again that is held here, where its worker dies
+            yield from ended

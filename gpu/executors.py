@@ -34,7 +34,7 @@ QUANTIZE_REGROUPED = {
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
-MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".hardware.silicon"}
+MATMUL = {"triton": ".kernels.matmul", "torch": ".reference", "silicon": ".hardware.silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")
 

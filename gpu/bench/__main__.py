@@ -62,9 +62,9 @@ def source(rows: int, columns: int) -> Tensor:
 
 def quantisation(size: int) -> Iterator[BenchRow]:
     """Rows on quantising bfloat16 (size, size)."""
+    from ..kernels.encode import Rules
     from ..kernels.quantize import quantize_rows
     from ..kernels.quantize_columns import quantize_both, quantize_columns
-    from ..kernels.quantize_rules import Rules
 
     x = source(size, size)
     sample = x[:32].float().cpu().numpy()

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from .encode import Rules
 from .quantize_columns import quantize_both
-from .quantize_rules import Rules
 
 if TYPE_CHECKING:
     from ..ops.quantize_both import Both

@@ -14,10 +14,9 @@ import triton.language as tl
 from torch import Tensor
 
 from . import quantize_pairs
-from .encode import quantize_tile, store_codes
+from .encode import Rules, empty_codes, quantize_tile, signed, store_codes
 from .launch import Launch
 from .quantize_columns import quantize_columns
-from .quantize_rules import Rules, empty_codes, signed
 
 if TYPE_CHECKING:
     from ..ops.quantize import Quantization
@@ -90,7 +89,7 @@ def quantize_rows(
     codes = empty_codes(total, rules, packed, x)
     scales = torch.empty(count, dtype=torch.uint8, device=x.device)
     if count and quantize_pairs.takes(x, rules, packed):
-        quantize_pairs.launch(count, rules)(x, codes, scales, count)
+        quantize_pairs.launch(count, rules, x.device)(x, codes, scales, count)
     elif count:
         launch = _rows_launch(count, rules, packed, words is not None, x.device)
         launch(x, signed(words, x), codes, scales, count)
@@ -109,7 +108,7 @@ def _rows_launch(
         PACKED=packed,
         HAS_WORDS=has_words,
         num_warps=PACKED_WARPS if packed else 4,
-        **rules.constants(where),
+        ENCODING=rules.encoding(where),
     )
 
 
@@ -124,20 +123,7 @@ def _quantize_rows(
     BLOCKS: tl.constexpr,
     PACKED: tl.constexpr,
     HAS_WORDS: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    EMAX: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST: tl.constexpr,
-    CEILING: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    INF_CODE: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ROUNDING: tl.constexpr,
-    ELEMENT: tl.constexpr,
-    CONVERT: tl.constexpr,
+    ENCODING: tl.constexpr,
 ):
     first = tl.program_id(0).to(tl.int64) * BLOCKS
     block = first + tl.arange(0, BLOCKS)
@@ -151,20 +137,7 @@ def _quantize_rows(
         tile,
         random,
         1,
-        M,
-        EMIN,
-        EMAX,
-        BITS,
-        INTEGER,
-        LARGEST,
-        CEILING,
-        LARGEST_CODE,
-        INF_CODE,
-        NAN_CODE,
-        SCALE_RULE,
-        ROUNDING,
-        ELEMENT,
-        CONVERT,
+        ENCODING,
     )
-    store_codes(codes, tile_codes, first, 0, count, BLOCK, BITS, PACKED)
+    store_codes(codes, tile_codes, first, 0, count, BLOCK, ENCODING.bits, PACKED)
     tl.store(scales + block[:, None], tile_scales, mask=inside)

@@ -8,8 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .encode import quantize_tile, store_codes
-from .quantize_rules import Rules, empty_codes, signed
+from .encode import Rules, empty_codes, quantize_tile, signed, store_codes
 
 WARP_TILE = 2048  # elements of a warp with blocks along columns
 TALL, TALL_WARPS = 128, 8  # rows and warps of a program that turns its columns
@@ -101,7 +100,7 @@ def _launch_columns(
         ROWS=rows is not None,
         HAS_WORDS=words is not None,
         num_warps=warps,
-        **rules.constants(x.device),
+        ENCODING=rules.encoding(x.device),
     )
 
 
@@ -159,22 +158,10 @@ def _quantize_columns(
     TRANSPOSED: tl.constexpr,
     ROWS: tl.constexpr,
     HAS_WORDS: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    EMAX: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST: tl.constexpr,
-    CEILING: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    INF_CODE: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ROUNDING: tl.constexpr,
-    ELEMENT: tl.constexpr,
-    CONVERT: tl.constexpr,
+    ENCODING: tl.constexpr,
 ):
     HEIGHT: tl.constexpr = BLOCKS * BLOCK
+    BITS: tl.constexpr = ENCODING.bits
     across, down = tl.cdiv(inner, WIDTH), tl.cdiv(length, HEIGHT)
     tile_row = tl.program_id(0) // across
     column = (tl.program_id(0) - tile_row * across) * WIDTH
@@ -194,45 +181,21 @@ def _quantize_columns(
             tile.reshape((HEIGHT, PER_ROW, BLOCK)),
             random.reshape((HEIGHT, PER_ROW, BLOCK)),
             2,
-            M,
-            EMIN,
-            EMAX,
-            BITS,
-            INTEGER,
-            LARGEST,
-            CEILING,
-            LARGEST_CODE,
-            INF_CODE,
-            NAN_CODE,
-            SCALE_RULE,
-            ROUNDING,
-            ELEMENT,
-            CONVERT,
+            ENCODING,
         )
         row_tile = found.reshape((HEIGHT, WIDTH))
         store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
         row_tile = found_scales.reshape((HEIGHT, PER_ROW))
-        store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)
+        store_codes(
+            row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, ENCODING.bits, False
+        )
     if HAS_WORDS:
         random = _load_columns(words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
     found, found_scales = quantize_tile(
         tile,
         random,
         1,
-        M,
-        EMIN,
-        EMAX,
-        BITS,
-        INTEGER,
-        LARGEST,
-        CEILING,
-        LARGEST_CODE,
-        INF_CODE,
-        NAN_CODE,
-        SCALE_RULE,
-        ROUNDING,
-        ELEMENT,
-        CONVERT,
+        ENCODING,
         ANY_EMAX,
     )
     column_codes = found.reshape((HEIGHT, WIDTH))
@@ -243,7 +206,11 @@ def _quantize_columns(
     blocks = length // BLOCK
     if TRANSPOSED:
         store_codes(codes, column_codes.trans(), column, row, inner, length, BITS, PACKED)
-        store_codes(scales, column_scales.trans(), column, row // BLOCK, inner, blocks, BITS, False)
+        store_codes(
+            scales, column_scales.trans(), column, row // BLOCK, inner, blocks, ENCODING.bits, False
+        )
     else:
         store_codes(codes, column_codes, row, column, length, inner, BITS, PACKED)
-        store_codes(scales, column_scales, row // BLOCK, column, blocks, inner, BITS, False)
+        store_codes(
+            scales, column_scales, row // BLOCK, column, blocks, inner, ENCODING.bits, False
+        )

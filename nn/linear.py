@@ -6,16 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..gpu import checks
+from ..gpu import checks, executors
+from ..gpu.ops import block_scaled, float8
+from ..gpu.schemes import PackedWeights, int8
 from ..gpu.tensors.container import Container, alike, holds_codes
+from ..model.accumulators import Accumulator, Int32
 from ..model.errors import flag
 from ..model.schemes import Limits
 from . import limits as static
 from . import sharded
-from .frozen import dense_codes, frozen_weight
-from .kernel import kernel_of
-from .multiply import FAST, Rule
-from .products import LayerProduct
+from .multiply import BLOCK_SCALED, FAST, FLOAT8, Rule
+from .products import LayerProduct, dense_codes, frozen_weight
 from .quantizers import Operand, SchemeQuantizer
 from .recipe import Recipe
 
@@ -320,3 +321,42 @@ def as_recipe(recipe: Recipe | None) -> Recipe:
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe must be a Recipe, not {type(recipe).__name__}")
     return recipe
+
+
+def kernel_of(layer: MXLinear) -> str:
+    """The product of a layer's output, and who computes it on the device of its weight.
+
+    =======================  ===================================================================
+    ``values``               the library's product of quantised values, of the result's dtype
+    ``float8_matmul``        `scaled_mm`, the library's product by FP8 units; without these its
+                             values in float32
+    ``block_scaled_matmul``  `scaled_mm` of MXFP8 or NVFP4 blocks as they are, where the device has
+                             units for them; elsewhere their values in float32
+    ``int8_matmul``          W8A8 by exact INT32 sums: a frozen layer of such schemes
+    ``weight_only_matmul``   packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
+                             float32 their values
+    ``matmul``               the bits of an accumulator, of element formats
+    ``schemes.matmul``       the same, of schemes
+    =======================  ===================================================================
+
+    Where it says ``triton or torch``, `mxdot.gpu.executors` asks the first for each product: its
+    kernels may refuse a shape.
+    """
+    rule, device = layer.rule, layer.weight.device
+    able = " or ".join(executors.by_themselves(device))
+    if rule == FLOAT8:
+        return f"float8_matmul ({'scaled_mm' if float8.has_units(device) else 'torch'})"
+    if rule == BLOCK_SCALED:
+        return f"block_scaled_matmul ({'scaled_mm' if block_scaled.has_units(device) else 'torch'})"
+    if rule == FAST:
+        kept = layer.frozen if layer.keeps_weight else layer.weight.data
+        packed = isinstance(kept, PackedWeights)
+        return f"weight_only_matmul ({able})" if packed else "values (torch)"
+    assert isinstance(rule, Accumulator)
+    quantizers = [layer.recipe.quantizer(role) for role in ("activation", "weight")]
+    of_schemes = [each.scheme for each in quantizers if isinstance(each, SchemeQuantizer)]
+    if not layer.recipe.of_schemes:
+        return f"matmul ({able})"
+    if len(of_schemes) == 2 and rule == Int32() and int8.takes(*of_schemes):
+        return f"int8_matmul ({able})"
+    return "schemes.matmul (torch)"

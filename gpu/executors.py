@@ -19,7 +19,7 @@ from ..model.errors import choice
 
 # By name; in the order of preference on CUDA. Elsewhere plain PyTorch is taken.
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
-BOTH = {"triton": ".kernels.both", "torch": ".ops.quantize_both"}
+BOTH = {"triton": ".kernels.quantize_columns", "torch": ".ops.quantize_both"}
 DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
 DEQUANTIZE_TWO = {"triton": ".kernels.dequantize_two", "torch": ".ops.dequantize_two"}
 SCHEME_DEQUANTIZE = {
@@ -34,7 +34,7 @@ QUANTIZE_REGROUPED = {
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
-MATMUL = {"triton": ".kernels.matmul", "torch": ".reference", "silicon": ".hardware.silicon"}
+MATMUL = {"triton": ".kernels.matmul", "torch": ".accumulators", "silicon": ".hardware.silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")
 

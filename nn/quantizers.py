@@ -23,7 +23,7 @@ from ..gpu.ops.quantize_both import both
 from ..gpu.ops.quantize_regrouped import quantize_regrouped
 from ..gpu.ops.regroup import Regrouped, regroup
 from ..gpu.schemes import PackedWeights, ScaledTensor
-from ..gpu.tensors.floats import exponent32, power32
+from ..gpu.tensors.formats import exponent32, power32
 from ..gpu.tensors.mx import MXTensor
 from ..gpu.tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
 from ..model.formats import E8M0, MX_FORMATS, ElementFormat

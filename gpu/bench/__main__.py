@@ -19,9 +19,8 @@ from ...model.formats import FORMATS
 from .. import checks
 from ..ops.matmul import matmul
 from ..ops.quantize import quantize
-from ..tensors.formats import code_dtype
+from ..tensors.formats import code_dtype, unpack
 from ..tensors.mx import MXTensor
-from ..tensors.packing import unpack
 from .fast import fast_products
 from .integers import integer_products
 from .timing import BenchRow, copy_time, milliseconds

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, IntegerFormat, Specials
-from ..tensors.floats import FLOAT32_BIAS, FLOAT32_FRACTION
+from ..tensors.formats import FLOAT32_BIAS, FLOAT32_FRACTION
 from . import device
 from .arithmetic import FRACTION32, HIDDEN32
 

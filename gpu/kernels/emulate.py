@@ -29,7 +29,7 @@ from ...model.accumulators import (
 )
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
-from ..tensors.floats import FLOAT32_FRACTION
+from ..tensors.formats import FLOAT32_FRACTION
 from .arithmetic import INT32, INT64, PAIR, is_finite
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin

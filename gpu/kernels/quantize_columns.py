@@ -1,7 +1,9 @@
 """Quantisation kernels along columns, and along both axes in one pass; also packed.
 
-A part of the executor ``triton`` of `mxdot.gpu.quantize`, and all of that of `quantize_both`.
+The executor ``triton`` of `mxdot.gpu.quantize_both`; `quantize` takes the columns here.
 """
+
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -10,8 +12,34 @@ from torch import Tensor
 
 from .encode import Rules, empty_codes, quantize_tile, signed, store_codes
 
+if TYPE_CHECKING:
+    from ..ops.quantize_both import Both
+
 WARP_TILE = 2048  # elements of a warp with blocks along columns
 TALL, TALL_WARPS = 128, 8  # rows and warps of a program that turns its columns
+
+
+def refusal(request: "Both") -> str | None:
+    """Why the kernel cannot take `request`; None when it can."""
+    return Rules.of(request.rows).refusal(request.device)
+
+
+def run(request: "Both") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Codes and scales of the rows, then of the columns."""
+    rows, columns = request.rows, request.columns
+    rules, (m, k) = Rules.of(rows), rows.x.shape
+    codes, scales, column_codes, column_scales = quantize_both(
+        rows.x.contiguous(), rules, rows.words, columns.words, transposed=request.transposed
+    )
+    shape, scale_shape = (m, k), (m // rules.block_size, k)
+    if request.transposed:
+        shape, scale_shape = (k, m), (k, m // rules.block_size)
+    return (
+        codes.view(m, k),
+        scales.view(m, k // rules.block_size),
+        column_codes.view(shape),
+        column_scales.view(scale_shape),
+    )
 
 
 def quantize_columns(

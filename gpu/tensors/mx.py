@@ -16,8 +16,7 @@ from ..names import format_name, named_format
 from ..operators import operator
 from .container import Container, along, whole_groups
 from .dequantize import Dequantization
-from .formats import code_dtype, element_format
-from .packing import pack, unpack
+from .formats import code_dtype, element_format, pack, unpack
 
 FLOAT8: dict[ElementFormat, torch.dtype] = {
     E4M3: torch.float8_e4m3fn,

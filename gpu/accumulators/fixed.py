@@ -16,7 +16,7 @@ from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
 from ...model.rounding import add_to_odd, nearest_even
 from ...model.wide import WideSum, exact_sum_fits
-from ..tensors.floats import FLOAT32_FRACTION
+from ..tensors.formats import FLOAT32_FRACTION
 from .steps import Steps
 
 LIMB = 32

@@ -1,8 +1,8 @@
-"""Who carries a request out: plain PyTorch, Triton kernels, or the matrix unit itself.
+"""Choice of an executor: plain PyTorch, Triton kernels, or the matrix unit itself.
 
-An executor is a module with `refusal(request)`, which says in words why it cannot take a request
-(None when it can), and `run(request)`; or `prepare(request)`, which gives the work for requests
-like it (`once.Prepared`), or None where it is found anew each time. It is imported only when it is
+An executor is a module with `refusal(request)`, which says why it cannot take a request (None when
+it can), and `run(request)` or `prepare(request)`. `prepare` gives the work for similar requests
+(`call_cache.Prepared`), or None if `run` has to look at each. An executor is imported when it is
 asked.
 """
 
@@ -40,7 +40,7 @@ NEEDS_TRITON = ("triton", "silicon")
 
 
 class Request(Protocol):
-    """What executors take: anything that is on one device."""
+    """Request to an executor: anything on one device."""
 
     @property
     def device(self) -> torch.device: ...
@@ -95,11 +95,11 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
 
 
 def prepare(modules: dict[str, str], wanted: str | None, request: Request) -> Any:
-    """What the `prepare` of that executor gives; None where it has none."""
+    """Result of that executor's `prepare`; None without one."""
     make = getattr(_chosen(modules, wanted, request), "prepare", None)
     return None if make is None else make(request)
 
 
 def run(modules: dict[str, str], wanted: str | None, request: Request) -> Any:
-    """What the executor of `choose` makes of `request`."""
+    """Result of `request` by the executor of `choose`."""
     return choose(modules, wanted, request)(request)

@@ -64,7 +64,7 @@ MIB = 2.0**20
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the MLP: features, features inside, tokens; and where and how it runs."""
+    """Sizes of the MLP (features, inner features, tokens), its device and its mode."""
 
     width: int
     hidden: int
@@ -155,7 +155,7 @@ def _milliseconds(work: Callable[[], object], device: str) -> float:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Of one call, by the clock on the wall."""
+    """Wall-clock seconds per call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

@@ -21,7 +21,7 @@ WHOLE = "the whole model"
 
 @dataclass
 class LayerErrors:
-    """Of outputs against those of a reference, all as one vector; sums in float64."""
+    """Errors of outputs against a reference's, all as one vector; sums in float64."""
 
     count: int = 0
     got: float = 0.0  # sums of squares
@@ -68,7 +68,7 @@ class LayerErrors:
 
 @dataclass(frozen=True)
 class LayerErrors:
-    """Of one layer. alone: given the reference's inputs; within: as it runs in the model."""
+    """Errors of one layer. alone: given the reference's inputs; within: as it runs in the model."""
 
     name: str
     kernel: str

@@ -58,7 +58,7 @@ class Limited(Protocol):
 
 
 def static_scheme(recipe: Recipe) -> SchemeQuantizer | None:
-    """What quantises activations, if one scale is outermost for them all; else None.
+    """Quantizer of activations if one outermost scale covers them all; else None.
 
     Scales of rows or blocks belong to positions in one input, and mean nothing in the next.
     """
@@ -69,7 +69,7 @@ def static_scheme(recipe: Recipe) -> SchemeQuantizer | None:
 
 
 def with_limits(recipe: Recipe, limits: Limits) -> SchemeQuantizer:
-    """What quantises activations under limits of shape (1, 1); TypeError or ValueError if none."""
+    """Quantizer of activations under limits of shape (1, 1); TypeError or ValueError if none."""
     if not isinstance(limits, Limits):
         raise TypeError(f"{KEY} must be Limits or None, not {type(limits).__name__}")
     quantizer = static_scheme(recipe)
@@ -84,13 +84,13 @@ def with_limits(recipe: Recipe, limits: Limits) -> SchemeQuantizer:
 
 
 def to_tensor(limits: Limits, device: torch.device) -> Tensor:
-    """What a state_dict has: float32 (low, high)."""
+    """Form of limits in a state_dict: float32 (low, high)."""
     sides = limits.low.item(), limits.high.item()
     return torch.tensor(sides, dtype=torch.float32, device=device)
 
 
 def from_tensor(saved: Any) -> Limits:
-    """The limits that `to_tensor` made it of; ValueError for anything else."""
+    """Inverse of `to_tensor`; ValueError for anything else."""
     if not isinstance(saved, Tensor):
         raise ValueError(f"{KEY} must be a torch.Tensor, not {type(saved).__name__}")
     if saved.is_meta:
@@ -114,7 +114,7 @@ def new_limit(scheme: Scheme, out_features: int, device: torch.device) -> nn.Par
 
 
 def first_limit(x: Tensor, scheme: Scheme) -> Tensor:
-    """Where learning begins: OCTAV's limit for integers, the largest magnitude for floats."""
+    """First value of a learned limit: OCTAV's for integers, the largest magnitude for floats."""
     return octav(x, scheme) if has_integers(scheme) else largest(x, scheme)
 
 
@@ -193,7 +193,7 @@ class Clipped(torch.autograd.Function):
 
 
 def new_history(recipe: Recipe, device: torch.device) -> Tensor:
-    """Of a layer that has seen no step."""
+    """History of a layer that has seen no step."""
     return torch.zeros((len(ROLES), 1 + recipe.window), dtype=torch.float32, device=device)
 
 

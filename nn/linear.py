@@ -76,10 +76,10 @@ class MXLinear(nn.Linear):
 
     @property
     def activation_limits(self) -> Limits | None:
-        """What activations are quantised within, each of shape (1, 1); None: their own extremes.
+        """Limits of activations, each of shape (1, 1); None for their own extremes.
 
-        For schemes of activations with an outermost scale per tensor; what lies beyond saturates.
-        `mxdot.gpu.calibrate` finds some. They are in the state_dict, and load into any such layer;
+        For schemes of activations with an outermost scale per tensor; values beyond saturate.
+        `mxdot.nn.calibrate` finds limits. They are in the state_dict, and load into any such layer;
         moving and casting the layer does not change them.
         Setting them raises TypeError or ValueError, naming them.
         """
@@ -127,7 +127,7 @@ class MXLinear(nn.Linear):
         return frozen_weight(weight, self.recipe, self._rule, limit)
 
     def codes_of(self, weight: Tensor) -> Operand:
-        """What a frozen layer has in the place of a weight (N, K)."""
+        """Codes that replace a weight (N, K) in a frozen layer."""
         limit = static.within(self, "weight", weight)[1]
         return dense_codes(weight, self.recipe, self._rule, limit)
 
@@ -144,7 +144,7 @@ class MXLinear(nn.Linear):
 
     @property
     def rule(self) -> Rule:
-        """What multiplies for the output: ``fast``, ``float8`` or an accumulator."""
+        """Product of the output: ``fast``, ``float8`` or an accumulator."""
         return self._rule if self.is_frozen else self.recipe.accumulator
 
     @property
@@ -177,7 +177,7 @@ class MXLinear(nn.Linear):
         return self.freeze() if self.is_frozen else self
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As nn.Module has it; a weight of floats that takes the place of codes is not frozen."""
+        """Register as nn.Module does; a weight of floats that replaces codes is not frozen."""
         before = self._parameters.get(name)
         super().register_parameter(name, param)
         if before is not None and holds_codes(before) and param is not None:

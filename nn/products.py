@@ -129,7 +129,7 @@ def weight_codes(
 def dense_codes(
     weight: Tensor, recipe: Recipe, rule: Accumulator | str, limit: Tensor | None
 ) -> Operand:
-    """What stands in the place of a weight (N, K): `weight_codes` without a gap between codes."""
+    """Replacement of a weight (N, K): `weight_codes` without a gap between codes."""
     codes = weight_codes(weight, recipe, rule, limit)
     return pack_codes(codes) if isinstance(codes, MXTensor | ScaledTensor) else codes
 
@@ -137,7 +137,7 @@ def dense_codes(
 def frozen_weight(
     weight: Tensor, recipe: Recipe, rule: Accumulator | str, limit: Tensor | None
 ) -> Operand:
-    """What is kept beside a weight (N, K): its codes, of a fast product its values or packed."""
+    """Frozen form of a weight (N, K): its codes; for a fast product its values, or packed codes."""
     if rule != FAST:
         return weight_codes(weight, recipe, rule, limit)
     if recipe.activation is None:

@@ -37,14 +37,14 @@ Operand = Codes | Regrouped | Tensor
 
 
 class Quantizer(Protocol):
-    """What becomes of a float32, float16 or bfloat16 matrix (rows, K) of a role."""
+    """Quantisation of a float32, float16 or bfloat16 matrix (rows, K) of a role."""
 
     def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
-        """(rows, K), or K filled up with zeros: what quantisation leaves."""
+        """Values after quantisation: (rows, K), or K filled up with zeros."""
         ...
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> Operand:
-        """The same with codes, rows and K filled up with zeros to whole groups."""
+        """Codes, with rows and K filled up with zeros to whole groups."""
         ...
 
     def both(

@@ -74,7 +74,7 @@ class Float64Register:
 
 
 class LimbRegister:
-    """As Float64Register; block sums are multiples of 2^`lsb`, of at most `bits` bits.
+    """`Float64Register` in 32-bit limbs; block sums are multiples of 2^`lsb` of up to `bits` bits.
 
     value: int64 (limbs, m, n).
     """

@@ -181,7 +181,7 @@ def draw(
 
 
 def silicon_bits(rule: str, operands: Operands) -> Tensor:
-    """What the tensor cores give, int32 bits (M, N), NaN as they are; ValueError if refused."""
+    """Results of the tensor cores, int32 bits (M, N), NaN as they are; ValueError if refused."""
     a, b = operands.a, operands.b
     product = Product(
         *(a.codes, b.codes, a.scales, b.scales, a.format, b.format),

@@ -112,7 +112,7 @@ def _encoding(rules: Rules, instruction: bool) -> Encoding:
 
 
 def _ceiling(fmt: ElementFormat) -> int:
-    """What carries into the exponent where a significand exceeds that of the largest element."""
+    """Addend that carries into the exponent if a significand exceeds the largest element's."""
     largest = fmt.largest_finite * 2.0 ** (FLOAT32.mantissa_bits - fmt.emax)
     return 2**FLOAT32.significand_bits - 1 - int(largest)
 
@@ -181,8 +181,9 @@ def nearest_even_code(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.con
 
 @triton.jit
 def _few_exponents_code(size, most, ENCODING: tl.constexpr):
-    """As `nearest_even_code`, at most `most`, of formats with few exponents: a code is the least of
-    as many lines over the magnitude, each rounded once where 1.5 x 2^23 is added.
+    """`nearest_even_code`, at most `most`, for formats with few exponents.
+
+    A code is the least of one line per exponent over the magnitude; adding 1.5 x 2^23 rounds each.
     """
     base: tl.constexpr = MAGIC
     code = (size * 2.0 ** (ENCODING.m - ENCODING.emin) + base).to(tl.int32, bitcast=True)

@@ -1,7 +1,7 @@
-"""Quantisation: which kernel, and the one along rows; also packed.
+"""The executor ``triton`` of `mxdot.gpu.quantize`: choice of a kernel, and the kernel along rows.
 
-The executor ``triton`` of `mxdot.gpu.quantize`. A tensor is seen as (outer, length, inner), with
-blocks along `length`; where `inner` is 1, blocks are contiguous.
+A tensor is seen as (outer, length, inner), with blocks along `length`; if `inner` is 1, blocks are
+contiguous.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def run(request: "Quantization") -> tuple[Tensor, Tensor]:
 def prepare(
     request: "Quantization",
 ) -> Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]:
-    """What `run` does for requests like this one, given `x` and `words` (see `once.Prepared`)."""
+    """The work for requests like this one, given `x` and `words` (`call_cache.Prepared`)."""
     rules, shape, axis = Rules.of(request), request.x.shape, request.axis
     if axis < len(shape) - 1 or not request.x.is_contiguous():
         empty = replace(request, x=request.x.new_empty(0), words=None)

@@ -114,7 +114,7 @@ def run(request: "WeightOnlyRequest") -> Tensor:
 
 @triton.jit
 def _first_step(program, steps, programs):
-    """Where a program's steps begin: a step is a group of a tile; all have as many, or one less."""
+    """First step of a program. A step is a group of a tile; programs have as many, or one less."""
     return program * steps // programs
 
 

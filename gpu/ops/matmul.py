@@ -42,7 +42,6 @@ class Product:
 
     @property
     def device(self) -> torch.device:
-        """Where all tensors are."""
         return self.a_codes.device
 
     @property
@@ -52,7 +51,6 @@ class Product:
 
     @property
     def formats(self) -> tuple[ElementFormat, ElementFormat]:
-        """Of a and of b."""
         return self.a_format, self.b_format
 
     @property
@@ -132,7 +130,7 @@ def _prepare(
     out_dtype: torch.dtype,
     executor: str | None,
 ) -> Callable[..., Tensor]:
-    """What multiplies operands like these."""
+    """Work for operands like these."""
     rule = named_accumulator(accumulator)
     settings = named_format(a_format), named_format(b_format), block_size, rule
     parts = a_codes, b_codes, a_scales, b_scales
@@ -176,7 +174,7 @@ def _check_rule(
 
 
 def _warn_of_operands(accumulator: str, a_format: str, b_format: str) -> None:
-    """As the model does; inside the operator, for a compiler knows no warnings."""
+    """Warn as the model does, inside the operator, because a compiler knows no warnings."""
     if _is_foreign(accumulator, a_format, b_format):
         pair = named_format(a_format), named_format(b_format)
         warn_of_operands(named_accumulator(accumulator), [pair])

@@ -44,7 +44,6 @@ class Quantization:
 
     @property
     def device(self) -> torch.device:
-        """Where the input is."""
         return self.x.device
 
 

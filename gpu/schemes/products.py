@@ -115,7 +115,7 @@ def _one_nan(result: Tensor, rule: Accumulator) -> Tensor:
 
 
 def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor) -> Tensor:
-    """What the rule makes of c and the blocks, a tile at a time."""
+    """Apply the rule to c and the blocks, a tile at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
     a, b, cuts = in_steps(rule, a, b, blocks)
     compute = by_kind(RULES, rule, TABLE)

@@ -47,7 +47,6 @@ class SchemeQuantization:
 
     @property
     def device(self) -> torch.device:
-        """Where the input is."""
         return self.x.device
 
     @property
@@ -104,7 +103,7 @@ def quantize(
 
 
 def _flat(limits: Limits | Tensor | None) -> tuple[list[float], list[float], list[int]]:
-    """What the operator takes for `limits`: no shape is none, for theirs has axes."""
+    """Limits as arguments of the operator; an empty shape stands for none."""
     if limits is None or isinstance(limits, Tensor):
         return [], [], []
     if not isinstance(limits, Limits):

@@ -15,8 +15,8 @@ FLOAT32_BIAS, FLOAT32_FRACTION = FLOAT32.bias, FLOAT32.mantissa_bits
 
 
 def code_dtype(fmt: ElementFormat) -> torch.dtype:
-    """What codes are kept in, as the model's `dtype`: unsigned, which PyTorch only moves and casts
-    where they are wider than a byte.
+    """Unsigned dtype of codes, as the model's `dtype`. PyTorch only moves and casts wider ones than
+    uint8.
     """
     if fmt.bits <= 8:
         return torch.uint8

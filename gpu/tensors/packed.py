@@ -127,7 +127,7 @@ def unpack_rows_of(packed: Tensor, bits: int, length: int) -> Tensor:
 
 
 def code_bits(facts: tuple[Any, ...]) -> int:
-    """Of the codes of a container of such a kind and facts."""
+    """Bits per code of a container with this kind and these facts."""
     kind, name, *_ = facts
     if kind == MXTensor.__name__:
         return named_format(name).bits

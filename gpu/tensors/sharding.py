@@ -22,7 +22,7 @@ class InParts(Protocol):
 
 
 def own_parts(x: InParts) -> tuple[Tensor, ...]:
-    """What FSDP2 gathers of a container that it has cut along the rows."""
+    """Tensors that FSDP2 gathers of a container that it has cut along the rows."""
     return tuple(part.contiguous() for part in x.named_parts().values())
 
 

@@ -72,7 +72,7 @@ def load(
 
 
 def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
-    """What the metadata has of each tensor; ValueError where it is not what `save` writes."""
+    """Facts per tensor from the metadata; ValueError unless `save` can have written them."""
     if metadata is None or KEY not in metadata:
         raise ValueError(f"it has no {KEY!r}")
     try:
@@ -85,7 +85,7 @@ def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
 
 
 def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
-    """What the metadata has of a tensor, which an error calls `name`."""
+    """Facts of the tensor `name` from the metadata."""
     if not isinstance(x, MXTensor | ScaledTensor):
         raise TypeError(f"{name} must be an MXTensor or a ScaledTensor, not {type(x).__name__}")
     try:
@@ -116,7 +116,7 @@ def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | Sc
 
 
 def _part_names(scheme: Scheme) -> list[str]:
-    """Of a ScaledTensor, in their order."""
+    """Names of a ScaledTensor's parts, in order."""
     others = {"zero_points": scheme.zero_point, "selectors": len(scheme.elements) > 1}
     scales = [f"scales_{level}" for level in range(len(scheme.levels))]
     return ["codes", *scales, *(name for name, there in others.items() if there)]

@@ -1,4 +1,4 @@
-"""Networks in each recipe beside bfloat16, in one run: `python -m mxdot.nn.bench`.
+"""Networks in each recipe against bfloat16, in one run: `python -m mxdot.nn.bench`.
 
 An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
 a training step, forward and backward; then the cost of small calls. Every network has the weights
@@ -130,7 +130,7 @@ def _step(made: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor) -> T
 
 
 def held(made: nn.Module) -> int:
-    """Bytes of a network's parameters and of what its layers keep beside them."""
+    """Bytes of a network's parameters and of the frozen weights that its layers keep."""
     kept: list[Tensor] = list(made.parameters())
     layers = [layer for layer in made.modules() if isinstance(layer, MXLinear)]
     kept += [layer.frozen for layer in layers if layer.frozen is not None]

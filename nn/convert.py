@@ -28,7 +28,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     weight of another module, or with a buffer, are not seen: `evaluate` names layers that are never
     called.
     skip: names, as `model.named_modules()` gives them, of layers that stay in high precision
-    without a warning, beside the recipe's own, with the wildcards of fnmatch: ``lm_head``,
+    without a warning, in addition to the recipe's own, with the wildcards of fnmatch: ``lm_head``,
     ``blocks.0.*``.
     Raises ValueError when a name of `skip` matches no such layer, or none is left to convert.
     """

@@ -172,7 +172,7 @@ class Clipped(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, limit = ctx.saved_tensors
         magnitude = x.abs()
-        # A limit of zero, as OCTAV's of zeros, is none: 0 / 0 would be a NaN, and a zero stay one.
+        # A limit of zero, OCTAV's for zeros, does not limit: 0 / 0 is NaN, and zero would stay.
         inside = (magnitude < limit) | (limit == 0)
         dx = dlimit = None
         if ctx.needs_input_grad[0]:
@@ -224,7 +224,7 @@ def advance_scales(model: nn.Module) -> nn.Module:
 
     To be called after each step of the optimiser; until then scales stay as they are. A role that a
     layer has not seen since the last call keeps its history. Nothing waits for the device.
-    Returns `model`; ValueError where no layer of it has such limits.
+    Returns `model`; ValueError if no layer has ``delayed`` limits.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")

@@ -47,13 +47,13 @@ class MXLinear(nn.Linear):
 
     Results have the dtype of autocast, or of the input outside it; the bias is added in that dtype,
     after the product. A fast product multiplies dequantised values of that dtype. They are exact in
-    bfloat16 and float32 (no format has more than 8 significant bits) but for values outside
-    their normal range, and float16's range is small.
+    bfloat16 and float32 (no format has more than 8 significant bits) except values
+    outside their normal range, and float16's range is small.
     Raises TypeError or ValueError for inputs that nn.Linear would refuse, and for float64.
     """
 
     is_frozen: bool = False
-    frozen: Operand | None = None  # what is kept beside the weight, from the next pass at latest
+    frozen: Operand | None = None  # kept with the weight, from the next pass at latest
     _of_part: bool = False  # whether that is of this rank's part of a weight
     _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
@@ -79,8 +79,8 @@ class MXLinear(nn.Linear):
         """Limits of activations, each of shape (1, 1); None for their own extremes.
 
         For schemes of activations with an outermost scale per tensor; values beyond saturate.
-        `mxdot.nn.calibrate` finds limits. They are in the state_dict, and load into any such layer;
-        moving and casting the layer does not change them.
+        `mxdot.nn.calibrate` finds limits. They are in the state_dict and load into any layer
+        with a scheme of this kind; moving and casting the layer does not change them.
         Setting them raises TypeError or ValueError, naming them.
         """
         return None if self._static is None else self._static.limits

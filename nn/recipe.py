@@ -269,7 +269,7 @@ class Recipe:
 
     @property
     def of_schemes(self) -> bool:
-        """Whether a role has a scheme: element formats beside it are schemes too."""
+        """Whether a role has a scheme; element formats of other roles then count as schemes."""
         return any(
             isinstance(value, Scheme) or value in SCHEMES
             for value in (self.weight, self.activation, self.gradient)

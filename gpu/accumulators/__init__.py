@@ -1,6 +1,6 @@
-"""Every accumulator in plain PyTorch (section 4 of the contract), on whatever device.
+"""Rules of every accumulator in plain PyTorch (section 4 of the contract), on any device.
 
-An executor of gpu/ops/matmul.py: `refusal` and `run`.
+The executor ``torch`` of `mxdot.gpu.matmul`: `refusal` and `run`.
 """
 
 from .products import refusal, run

@@ -26,7 +26,7 @@ MASK = (1 << LIMB) - 1
 def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
     """The float32 results of registers that start at `c` and take the block sums in turn.
 
-    Special terms, c among them, are summed beside the register and decide the result.
+    Special terms, c among them, are summed outside the register and decide the result.
     """
     wide = c.to(torch.float64)
     special = torch.where(wide.isfinite(), 0.0, wide)

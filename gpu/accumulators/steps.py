@@ -88,7 +88,7 @@ class Step:
 
     @property
     def special(self) -> Tensor:
-        """(m, n) the sum of the products that are NaN or infinite; 0 where there is none."""
+        """Sum (m, n) of the products that are NaN or infinite; 0 without any."""
         return torch.where(self.products.isfinite(), 0.0, self.products).sum(dim=-1)
 
     def sum(self) -> WideSum:

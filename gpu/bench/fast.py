@@ -1,4 +1,4 @@
-"""`mx_matmul` beside bfloat16, Triton's `dot_scaled` and torchao's emulation, in one run.
+"""`mx_matmul` against bfloat16, Triton's `dot_scaled` and torchao's emulation, in one run.
 
 Each result is compared with a float64 product of its operands on a sample of rows first.
 """

@@ -1,4 +1,4 @@
-"""Integer schemes beside the library's products, in one run: W8A8, and 4-bit weights alone."""
+"""Integer schemes against the library's products, in one run: W8A8, and 4-bit weights alone."""
 
 import sys
 from collections.abc import Iterator

@@ -121,8 +121,10 @@ def _rule(product: "Product") -> tuple[Rule, int]:
 
 
 def _is_pair(terms: int, a: ElementFormat, b: ElementFormat) -> bool:
-    """Whether two float64 hold any sum of so many products: what `two_sum` leaves of each addition
-    is at most half of the last digit of the sum, and of those rests the sum is exact."""
+    """Whether two float64 hold any sum of `terms` products.
+
+    The error of each addition is at most half of the sum's last digit; the sum of errors is exact.
+    """
     digits = a.emax + b.emax + 2 - a.lsb - b.lsb  # of a product, over its unit digit
     growth = (terms - 1).bit_length()
     return terms <= 2 or digits + 2 * growth <= 2 * (FLOAT64.mantissa_bits + 1)
@@ -172,7 +174,7 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
 @triton.jit
 def _grown(digits, term, COUNT: tl.constexpr):
     """A tuple of COUNT float64 plus one more, whose sum is exact: no two share a digit, and each is
-    beyond those before it, but for zeros (Shewchuk, Discrete & Computational Geometry 18, 1997).
+    beyond those before it, except zeros (Shewchuk, Discrete & Computational Geometry 18, 1997).
     """
     result = ()
     for i in tl.static_range(COUNT):
@@ -320,12 +322,12 @@ def _add_floored(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
         total = tl.floor(total * power64(top - both)) + tl.floor(other * power64(other_top - both))
         top = both
     exponent = exponent32(c)
-    beside = tl.maximum(top, exponent)
-    cut = tl.floor(total * power64(top - beside + (G - F)))
-    cut_c = tl.floor(c.to(tl.float64) * power64(F - beside))
+    joint = tl.maximum(top, exponent)
+    cut = tl.floor(total * power64(top - joint + (G - F)))
+    cut_c = tl.floor(c.to(tl.float64) * power64(F - joint))
     if RULE.parts == 2:
         cut_c = tl.where(exponent < top - F - 1, 0.0, cut_c)
-    result = nearest_even((cut + cut_c * 2.0 ** (G - F)) * power64(beside - G))
+    result = nearest_even((cut + cut_c * 2.0 ** (G - F)) * power64(joint - G))
     if tl.max(top) + PRODUCT_BITS > EMAX32:
         beyond = _beyond_float32(zero, operands, s, RULE, WALK)
         result = tl.where(beyond == 0, result, beyond)

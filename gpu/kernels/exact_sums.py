@@ -198,7 +198,7 @@ def run(product: "Product") -> Tensor:
 
 @triton.jit
 def _add_once(c, total, scale, DIRECTED: tl.constexpr):
-    """RNE_fp32(c + total x scale), rounded once, a zero of either sign; float64 but for c.
+    """RNE_fp32(c + total x scale), rounded once, a zero of either sign; float64 except c.
 
     On a GPU: of the sums rounded down and up, the odd one is the sum rounded to odd.
     """
@@ -233,7 +233,7 @@ def _add_once(c, total, scale, DIRECTED: tl.constexpr):
 
 @triton.jit
 def _add_two(c, upper, lower, scale):
-    """RNE_fp32(c + (upper + lower) x scale), rounded once; float64 but for c."""
+    """RNE_fp32(c + (upper + lower) x scale), rounded once; float64 except c."""
     known = tl.where(is_finite(c), c, 0.0).to(tl.float64)
     new = nearest_even(sum3_to_odd(upper * scale, lower * scale, known))
     whole = (upper + lower) * scale  # NaN where a digit or a scale is

@@ -1,7 +1,7 @@
 """Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`.
 
-Elements are E2M1: a group's sum is a small integer in units of its lowest digit, and what is left
-of several of them beside c fits the integers that float64 holds.
+Elements are E2M1: a group's sum is a small integer in units of its lowest digit. Several aligned
+sums and c fit the integers that float64 holds.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..ops.quantize import Quantization
 
 ROW_TILE = 4096  # elements of a program with contiguous blocks
-PACKED_WARPS = 2  # of such a program: the threads that store have more to do for each exchange
+PACKED_WARPS = 2  # with packed codes: storing threads have more work per exchange
 
 
 def refusal(request: "Quantization") -> str | None:

@@ -16,7 +16,7 @@ from .launch import Launch
 
 NEEDED = (9, 0)  # the compute capability that has the instructions below
 TILE = 4096  # elements of a program
-WARPS = 2  # of such a program
+WARPS = 2  # of a program
 
 # Magnitudes y below 8, as all are under their scale, have codes min(rne(2y), rne(y) + 2,
 # rne(y / 2) + 4, 7): lines rounded where bfloat16 counts by 1, from 128 on. The bits of 192 + c

@@ -113,7 +113,7 @@ def _tile(width: int) -> dict[str, int]:
 
 
 def _grid(rows: int, parts: int, tile: dict[str, int]) -> tuple[int]:
-    """Programs for rows of so many parts."""
+    """Grid of programs for rows of `parts` parts."""
     return (triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(parts, tile["PARTS"]),)
 
 

@@ -2,7 +2,8 @@
 compute capability 10.0 and later, through the library's scaled product: operator
 `mxdot::block_scaled_matmul`. For use, not for the last bit.
 
-No such GPU has run this: what the library is given is compared with a plain reading of the layout.
+No GPU with these units has run this module. Tests compare the arguments of the library with a plain
+reading of the layout.
 """
 
 from functools import cache
@@ -24,7 +25,7 @@ from ..tensors.scaled import ScaledTensor
 
 OLDEST = (10, 0)  # the compute capability that multiplies blocks
 BLOCK = 32  # elements of an MXFP8 block
-TAKEN = (E4M3.name, E5M2.name)  # of MXFP8; two E5M2 operands are none of the library's
+TAKEN = (E4M3.name, E5M2.name)  # of MXFP8; the library refuses two E5M2 operands
 NVFP4 = "nvfp4"  # the scheme
 ROWS, LENGTH = 16, 32  # rows and their lengths are filled up to multiples of these
 TILE_ROWS, TILE_BLOCKS = 128, 4  # of a tile
@@ -63,7 +64,7 @@ def block_scaled_matmul(a: BlockScaled, b: BlockScaled, out_dtype: torch.dtype) 
     """The products of the rows of `a` (M, K) and `b` (N, K): both MXTensors of a pair that
     `pair_refusal` takes, in blocks of 32, or both NVFP4.
 
-    Without such units values are multiplied in float32. Results are rounded once to `out_dtype`.
+    Without these units values are multiplied in float32. Results are rounded once to `out_dtype`.
     Arguments are not checked here: `mx_matmul`, or a Recipe, has done it.
     """
     return _block_scaled_matmul(*_parts(a), *_parts(b), out_dtype)

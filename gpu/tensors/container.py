@@ -210,7 +210,7 @@ def restored(
 ) -> Container:
     """A container from a file; `parameter`: whether it takes a gradient, None for no Parameter.
 
-    ValueError for codes and scales that no such container has.
+    ValueError for codes and scales that do not fit the container.
     """
     made = CLASSES[name].made_of(parts, facts, shape)
     if made.device.type != "meta":

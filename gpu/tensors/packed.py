@@ -117,7 +117,7 @@ def pack_codes(x: MXTensor | ScaledTensor) -> PackedTensor | MXTensor | ScaledTe
 
 
 def pack_rows_of(codes: Tensor, bits: int) -> Tensor:
-    """Codes (N, K) of so many bits, packed; as they are where they fill whole bytes."""
+    """Pack codes (N, K) of `bits` bits; codes of whole bytes stay as they are."""
     return codes if bits >= BYTE else _pack(codes, bits)
 
 

@@ -23,7 +23,7 @@ from .scaled import ScaledTensor
 KEY = "mxdot"  # of the metadata: {name: what `_facts` gives} as JSON
 
 MX_FACTS = ("format", "block_size", "axis", "padding")
-"""Of an MXTensor; nothing else of a file reaches it, such as that its codes need no check."""
+"""Facts of an MXTensor that a file keeps; a file cannot say that codes need no check."""
 
 
 def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor | ScaledTensor]) -> None:
@@ -99,7 +99,7 @@ def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
 
 
 def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | ScaledTensor:
-    """The tensor of such facts, with the parts that `part` gives by name."""
+    """Tensor with these facts, and parts that `part` gives by name."""
     if "scheme" not in facts:
         known = {name: facts[name] for name in MX_FACTS}
         known["format"] = element_of(known["format"])

@@ -15,10 +15,10 @@ from .network import Network
 def recipes(
     texts: Sequence[str], rules: Sequence[str] = (RECOMMENDED,), blocks: Sequence[int] = ()
 ) -> dict[str, Recipe]:
-    """Recipes by name: those of `mxdot.gpu.RECIPES`, schemes and ``weights/activations``.
+    """Recipes by name: `mxdot.nn.RECIPES`, schemes and ``weights/activations``.
 
-    rules, blocks: of schemes, as `pairings` varies them. Raises ValueError for what is none, where
-    there is none, and for a recipe of RECIPES beside rules or blocks, for it has its own.
+    rules, blocks: of schemes, as `pairings` varies them. Raises ValueError for an unknown text, no
+    text, and for a recipe of RECIPES together with rules or blocks, because it has its own.
     """
     if not texts:
         raise ValueError("recipe must name at least one recipe, not none")
@@ -43,10 +43,10 @@ def evaluate_network(
     metric: str = "sqnr",
     told: Callable[[str], None] = print,
 ) -> dict[str, Evaluation]:
-    """`mxdot.gpu.evaluate` of the network by each recipe.
+    """`mxdot.nn.evaluate` of the network by each recipe.
 
-    skip: as `mxdot.gpu.convert` takes it. told: takes a line for each warning, such as of what
-    stays in high precision.
+    skip: see `mxdot.nn.convert`. told: takes a line per warning, for example about layers that stay
+    in high precision.
     Raises ValueError for inputs that the network does not take.
     """
     found: dict[str, Evaluation] = {}

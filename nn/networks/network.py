@@ -49,7 +49,7 @@ def load_network(
 
     text: a file to read by the directory's tokenizer.json; tokens: a .npy file of integers
     (sequences, length); neither draws tokens from the whole vocabulary with `seed`.
-    device: where model and batches are, ``cpu`` or ``cuda``. sequences: at most so many, 1 to
+    device: where model and batches are, ``cpu`` or ``cuda``. sequences: the most to take, 1 to
     4096. length: tokens of each, of `text` and of random ones.
     Raises ValueError, naming the argument or the file; ImportError for a package that is missing.
     """
@@ -100,7 +100,7 @@ def _on(device: str, network: Network) -> Network:
 
 
 def _arguments(row: Tensor, both: bool) -> Iterator[tuple[str, Tensor]]:
-    """A sequence, which a decoder beside an encoder reads too."""
+    """A sequence, for the encoder and for a decoder."""
     yield "input_ids", row
     if both:
         yield "decoder_input_ids", row

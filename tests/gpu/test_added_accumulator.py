@@ -47,7 +47,7 @@ def test_its_own_rule_is_taken(halved, monkeypatch):
 
 
 def test_classes_of_one_description_are_kept_apart(monkeypatch):
-    """As a class that a notebook defines anew."""
+    """Two classes of one name, as when a notebook runs a cell again."""
     first, second = (type("Again", (Halved,), {}) for _ in range(2))
     for factor, kind in enumerate((first, second), 1):
         monkeypatch.setitem(

@@ -61,8 +61,8 @@ def known_scheme(value: Scheme | str) -> tuple[Scheme, str]:
     """A scheme and its text, of either, or of what `mxdot.model.schemes.scheme` takes."""
     if isinstance(value, str) and value in OTHERS:
         return OTHERS[value], value
-    found = find_scheme(value)
-    return found, scheme_name(found)
+    known = find_scheme(value)
+    return known, scheme_name(known)
 
 
 def accumulator_name(rule: Accumulator) -> str:

@@ -126,8 +126,8 @@ def largest(x: Tensor, scheme: Scheme) -> Tensor:
 
 def octav(x: Tensor, scheme: Scheme) -> Tensor:
     """The clipping of least expected squared error, of the same shape: the model's iteration."""
-    found = _octav(_groups(x, scheme), scheme.elements[0].bits)
-    return torch.minimum(found, largest(x, scheme))
+    threshold = _octav(_groups(x, scheme), scheme.elements[0].bits)
+    return torch.minimum(threshold, largest(x, scheme))
 
 
 def _groups(x: Tensor, scheme: Scheme) -> Tensor:
@@ -228,11 +228,11 @@ def advance_scales(model: nn.Module) -> nn.Module:
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
-    found = [b for name, b in model.named_buffers() if name.rpartition(".")[2] == HISTORY]
-    if not found:
+    histories = [b for name, b in model.named_buffers() if name.rpartition(".")[2] == HISTORY]
+    if not histories:
         raise ValueError("model must have an MXLinear with limits delayed, not none")
     with torch.no_grad():
-        for history in found:
+        for history in histories:
             rolled = torch.cat([torch.zeros_like(history[:, :1]), history[:, :-1]], dim=1)
             history.copy_(torch.where(history[:, :1] > 0, rolled, history))
     return model

@@ -206,10 +206,10 @@ class MXLinear(nn.Linear):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         if holds_codes(self.weight) and not alike(self.weight, before):  # assigned
-            found = getattr(self.weight, "_local_tensor", self.weight)
+            own = getattr(self.weight, "_local_tensor", self.weight)
             error_msgs.append(
                 f"{prefix}weight must be of a layer frozen with keep_weight=False and of equal "
-                f"recipe to take {found}"
+                f"recipe to take {own}"
             )
             self.weight = before
         key = prefix + static.KEY

@@ -243,16 +243,16 @@ class Recipe:
                 continue
             by_rows = clips and role == "weight" and self.once
             granularities = (TENSOR, CHANNEL) if by_rows else (TENSOR,)
-            found = self._scheme(role)
-            outermost = found.levels[0]
-            fits = isinstance(outermost.format, FloatFormat) and not found.zero_point
+            scheme = self._scheme(role)
+            outermost = scheme.levels[0]
+            fits = isinstance(outermost.format, FloatFormat) and not scheme.zero_point
             if not (fits and outermost.granularity in granularities):
                 raise ValueError(
                     f"{role} must have a scheme with an outermost float scale for the tensor"
                     f"{' or for rows' if by_rows else ''}, without zero points, with limits "
                     f"{self.limits}, not {value}"
                 )
-            if self.limits == "octav" and not has_integers(found):
+            if self.limits == "octav" and not has_integers(scheme):
                 raise ValueError(
                     f"{role} must have integer elements with limits octav, not {value}"
                 )

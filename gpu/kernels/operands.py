@@ -204,6 +204,6 @@ def _decode(
     at = block[None, :] * padded + r[:, None]
     stored = (block < blocks)[None, :] & (r < padded)[:, None]
     tl.store(exponents + at, scale - SCALE_BIAS, mask=stored)
-    found = tl.max(is_nan.to(tl.int32), axis=1)
-    found |= tl.max((scale == NAN_SCALE).to(tl.int32), axis=1)
-    tl.store(nan + part.to(tl.int64) * padded + r, found.to(tl.int8))
+    holds_nan = tl.max(is_nan.to(tl.int32), axis=1)
+    holds_nan |= tl.max((scale == NAN_SCALE).to(tl.int32), axis=1)
+    tl.store(nan + part.to(tl.int64) * padded + r, holds_nan.to(tl.int8))

@@ -205,29 +205,29 @@ def _quantize_columns(
         PER_ROW: tl.constexpr = WIDTH // BLOCK
         if HAS_WORDS:
             random = _load_columns(row_words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
-        found, found_scales = quantize_tile(
+        tile_codes, tile_scales = quantize_tile(
             tile.reshape((HEIGHT, PER_ROW, BLOCK)),
             random.reshape((HEIGHT, PER_ROW, BLOCK)),
             2,
             ENCODING,
         )
-        row_tile = found.reshape((HEIGHT, WIDTH))
+        row_tile = tile_codes.reshape((HEIGHT, WIDTH))
         store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
-        row_tile = found_scales.reshape((HEIGHT, PER_ROW))
+        row_tile = tile_scales.reshape((HEIGHT, PER_ROW))
         store_codes(
             row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, ENCODING.bits, False
         )
     if HAS_WORDS:
         random = _load_columns(words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
-    found, found_scales = quantize_tile(
+    tile_codes, tile_scales = quantize_tile(
         tile,
         random,
         1,
         ENCODING,
         ANY_EMAX,
     )
-    column_codes = found.reshape((HEIGHT, WIDTH))
-    column_scales = found_scales.reshape((BLOCKS, WIDTH))
+    column_codes = tile_codes.reshape((HEIGHT, WIDTH))
+    column_scales = tile_scales.reshape((BLOCKS, WIDTH))
     # Scales are bytes: their tiles are stored as codes that are never packed.
     codes += slab * BITS // 8 if PACKED else slab
     scales += slab // BLOCK

@@ -110,10 +110,10 @@ def _quantize_pairs(
     scale = scale_code(amax << 16, ENCODING)
     factor = (NAN_SCALE - 1 - scale) << 7  # 1 / scale as bfloat16: a normal number, for EMAX is 2
     factor |= factor << 16
-    found = tl.inline_asm_elementwise(
+    codes_of_pairs = tl.inline_asm_elementwise(
         CODES, "=r,r,r", [magnitudes, factor], dtype=tl.int32, is_pure=True, pack=1
     )
-    even, odd = tl.split(found.reshape((BLOCKS, PAIRS // 4, 2, 2)))
+    even, odd = tl.split(codes_of_pairs.reshape((BLOCKS, PAIRS // 4, 2, 2)))
     left, right = tl.split(pairs.reshape((BLOCKS, PAIRS // 4, 2, 2)))
     four = tl.inline_asm_elementwise(
         FOUR, "=r,r,r,r,r", [even, odd, left, right], dtype=tl.int32, is_pure=True, pack=1

@@ -90,14 +90,14 @@ def _quantize_regrouped(
     inside = (row < rows)[:, None] & (k < length)[None, :]
     tile = tl.load(x + row[:, None] * length + k[None, :], mask=inside, other=0.0).to(tl.float32)
     tile = tile.reshape((ROWS * GROUPS * PARTS, PART))
-    found, found_scales = quantize_tile(
+    codes_of_tile, tile_scales = quantize_tile(
         tile,
         tile,
         1,
         ENCODING,
     )
-    elements = decode(found, FORMAT).reshape((ROWS, GROUPS, PARTS, PART))
-    scale = found_scales.to(tl.int32).reshape((ROWS, GROUPS, PARTS))
+    elements = decode(codes_of_tile, FORMAT).reshape((ROWS, GROUPS, PARTS, PART))
+    scale = tile_scales.to(tl.int32).reshape((ROWS, GROUPS, PARTS))
     new, top = regrouped(elements, scale, HAS_CONVERSION)
     at = row[:, None] * (groups * (PARTS * PART)) + k[None, :]
     written = (k < groups * (PARTS * PART))[None, :]

@@ -54,13 +54,13 @@ def load(
     """The tensors that `save` wrote, on `device`; ValueError, naming `path`, for any other file."""
     from safetensors import SafetensorError, safe_open
 
-    found = {}
+    tensors = {}
     try:
         check_file(path)
         with safe_open(path, framework="pt", device=str(device)) as file:
             all_facts = _all_facts(file.metadata())
             for name, facts in all_facts.items():
-                found[name] = _made(
+                tensors[name] = _made(
                     facts, lambda part, name=name: file.get_tensor(f"{name}.{part}")
                 )
     except (SafetensorError, OverflowError, TypeError, ValueError, LookupError) as error:
@@ -68,7 +68,7 @@ def load(
         raise ValueError(
             f"path must be a file written by mxdot.gpu.save, not {str(path)!r}: {one_line(reason)}"
         ) from None
-    return found
+    return tensors
 
 
 def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
@@ -76,12 +76,12 @@ def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
     if metadata is None or KEY not in metadata:
         raise ValueError(f"it has no {KEY!r}")
     try:
-        found = json.loads(metadata[KEY])
+        facts = json.loads(metadata[KEY])
     except RecursionError:
         raise ValueError(f"its {KEY!r} is nested too deeply") from None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if not isinstance(facts, dict) or not all(isinstance(each, dict) for each in facts.values()):
         raise ValueError(f"its {KEY!r} must be facts by name")
-    return found
+    return facts
 
 
 def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:

@@ -25,14 +25,14 @@ def recipes(
     own = [text for text in texts if text in RECIPES]
     if own and (tuple(rules) != (RECOMMENDED,) or blocks):
         raise ValueError(f"scale-rule and block are of schemes, not of the recipe {own[0]}")
-    found: dict[str, Recipe] = {}
+    named: dict[str, Recipe] = {}
     for text in texts:
         if text in RECIPES:
-            found[text] = RECIPES[text]
+            named[text] = RECIPES[text]
         else:
             pairs = pairings([text], rules, blocks)
-            found |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
-    return found
+            named |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
+    return named
 
 
 def evaluate_network(
@@ -49,18 +49,18 @@ def evaluate_network(
     in high precision.
     Raises ValueError for inputs that the network does not take.
     """
-    found: dict[str, Evaluation] = {}
+    evaluations: dict[str, Evaluation] = {}
     said: set[str] = set()
     for name, recipe in named.items():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = convert(copy.deepcopy(network.model), recipe, skip=skip)
-            found[name] = _evaluation(model, network, metric)
+            evaluations[name] = _evaluation(model, network, metric)
         for line in dict.fromkeys(str(each.message) for each in caught):
             if line not in said:
                 told(line)
             said.add(line)
-    return found
+    return evaluations
 
 
 def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:

@@ -129,11 +129,11 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
         raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {error}") from None
 
 
-def _cut(found: list[int], length: int, vocabulary: int, path: Path) -> np.ndarray:
+def _cut(tokens: list[int], length: int, vocabulary: int, path: Path) -> np.ndarray:
     """Whole sequences of `length`; a shorter text is one."""
-    size = min(length, len(found))
-    count = len(found) // size if size else 0
-    return _checked(np.array(found[: count * size]).reshape(count, size), vocabulary, path)
+    size = min(length, len(tokens))
+    count = len(tokens) // size if size else 0
+    return _checked(np.array(tokens[: count * size]).reshape(count, size), vocabulary, path)
 
 
 def _checked(rows: np.ndarray, vocabulary: int, path: Path) -> np.ndarray:

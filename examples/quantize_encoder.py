@@ -24,7 +24,7 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from mxdot.model import MX_FORMATS
 from mxdot.nn import MXLinear, Recipe, convert
-from mxdot.nn.evaluate import LayerErrors
+from mxdot.nn.evaluate import OutputErrors
 from mxdot.util.data.sentences import SENTENCES
 
 
@@ -82,7 +82,7 @@ def layer_errors(model: nn.Module, inputs: dict[str, Tensor], recipe: Recipe) ->
     with torch.inference_mode():
         for name, rows in inputs.items():
             linear = model.get_submodule(name)
-            error = LayerErrors()
+            error = OutputErrors()
             error.add(MXLinear.from_linear(linear, recipe)(rows), linear(rows))
             errors.append(LayerError(name, error.cosine, error.sqnr, error.relative))
     return errors

@@ -3,15 +3,15 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
+from .ops.block_scaled import tile_scales, untile_scales
 from .ops.matmul import matmul
 from .ops.mx_matmul import mx_matmul
 from .ops.quantize import quantize
 from .ops.quantize_both import quantize_both
 from .ops.regroup import Regrouped, regroup
-from .tensors.layout import tile_scales, untile_scales
+from .tensors.formats import pack, unpack
 from .tensors.mx import MXTensor
 from .tensors.packed import PackedTensor
-from .tensors.packing import pack, unpack
 from .tensors.store import load, save
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""What is found once for calls of one kind, and kept: small calls must not pay for it each time.
+"""Cache of work that depends only on the kind of a call, so that small calls stay fast.
 
-A kind is all that checks and kernels may look at but the values: arguments, shapes, strides,
-dtypes, devices, and how memory is aligned.
+A kind is everything that checks and kernels may look at except the values: arguments, shapes,
+strides, dtypes, devices and the alignment of memory.
 """
 
 from collections.abc import Callable, Hashable
@@ -38,7 +38,7 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def kind(x: Tensor) -> tuple[Hashable, ...]:
-    """What a kernel may depend on of a tensor."""
+    """Facts of a tensor that a kernel may depend on."""
     return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % ALIGNMENT
 
 
@@ -52,7 +52,7 @@ class Prepared:
         self._kept: dict[Hashable, Callable[..., Any]] = {}
 
     def __call__(self, key: Hashable, make: Callable[[], Callable[..., Any]]) -> Any:
-        """What `make` made for the first call with this `key`."""
+        """Work that `make` made for the first call with this `key`."""
         work = self._kept.get(key)
         if work is None:
             if len(self._kept) >= MOST:

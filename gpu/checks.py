@@ -21,7 +21,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def shown(dtype: object) -> str:
-    """What was given where a dtype is wanted, as messages write it."""
+    """Text for messages of a value given as a dtype."""
     return dtype_name(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
 
 

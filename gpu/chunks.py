@@ -9,7 +9,7 @@ CHUNK = {"cpu": 2**18, "cuda": 2**25}  # elements at once: a CPU's cache, a GPU'
 
 
 def chunk_size(device: torch.device) -> int:
-    """How many elements to work on at once."""
+    """Elements to work on at once."""
     return CHUNK.get(device.type, CHUNK["cpu"])
 
 

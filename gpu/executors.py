@@ -1,8 +1,8 @@
-"""Who carries a request out: plain PyTorch, Triton kernels, or the matrix unit itself.
+"""Choice of an executor: plain PyTorch, Triton kernels, or the matrix unit itself.
 
-An executor is a module with `refusal(request)`, which says in words why it cannot take a request
-(None when it can), and `run(request)`; or `prepare(request)`, which gives the work for requests
-like it (`once.Prepared`), or None where it is found anew each time. It is imported only when it is
+An executor is a module with `refusal(request)`, which says why it cannot take a request (None when
+it can), and `run(request)` or `prepare(request)`. `prepare` gives the work for similar requests
+(`call_cache.Prepared`), or None if `run` has to look at each. An executor is imported when it is
 asked.
 """
 
@@ -19,7 +19,7 @@ from ..model.errors import choice
 
 # By name; in the order of preference on CUDA. Elsewhere plain PyTorch is taken.
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
-BOTH = {"triton": ".kernels.both", "torch": ".ops.quantize_both"}
+BOTH = {"triton": ".kernels.quantize_columns", "torch": ".ops.quantize_both"}
 DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
 DEQUANTIZE_TWO = {"triton": ".kernels.dequantize_two", "torch": ".ops.dequantize_two"}
 SCHEME_DEQUANTIZE = {
@@ -34,13 +34,13 @@ QUANTIZE_REGROUPED = {
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
-MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".hardware.silicon"}
+MATMUL = {"triton": ".kernels.matmul", "torch": ".accumulators", "silicon": ".hardware.silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")
 
 
 class Request(Protocol):
-    """What executors take: anything that is on one device."""
+    """Request to an executor: anything on one device."""
 
     @property
     def device(self) -> torch.device: ...
@@ -95,11 +95,11 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
 
 
 def prepare(modules: dict[str, str], wanted: str | None, request: Request) -> Any:
-    """What the `prepare` of that executor gives; None where it has none."""
+    """Result of that executor's `prepare`; None without one."""
     make = getattr(_chosen(modules, wanted, request), "prepare", None)
     return None if make is None else make(request)
 
 
 def run(modules: dict[str, str], wanted: str | None, request: Request) -> Any:
-    """What the executor of `choose` makes of `request`."""
+    """Result of `request` by the executor of `choose`."""
     return choose(modules, wanted, request)(request)

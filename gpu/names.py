@@ -1,6 +1,6 @@
 """Formats, schemes and accumulators as texts, which operators of PyTorch take for arguments.
 
-What no name stands for is kept here under its description, for as long as the process runs.
+Objects without a name are kept here under a description, for as long as the process runs.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ def format_name(fmt: ElementFormat) -> str:
 
 
 def named_format(name: str) -> ElementFormat:
-    """The format whose text it is."""
+    """Format of a text."""
     if name in FORMATS:
         return FORMATS[name]
     kind, _, text = name.partition(":")
@@ -49,7 +49,7 @@ def scheme_name(scheme: Scheme) -> str:
 
 
 def named_scheme(name: str) -> Scheme:
-    """The scheme whose text it is; ValueError where nothing of this process has it."""
+    """Scheme of a text; ValueError unless it is a known scheme or made in this process."""
     if name in SCHEMES:
         return SCHEMES[name]
     if name not in OTHERS:
@@ -61,8 +61,8 @@ def known_scheme(value: Scheme | str) -> tuple[Scheme, str]:
     """A scheme and its text, of either, or of what `mxdot.model.schemes.scheme` takes."""
     if isinstance(value, str) and value in OTHERS:
         return OTHERS[value], value
-    found = find_scheme(value)
-    return found, scheme_name(found)
+    known = find_scheme(value)
+    return known, scheme_name(known)
 
 
 def accumulator_name(rule: Accumulator) -> str:
@@ -76,7 +76,7 @@ def accumulator_name(rule: Accumulator) -> str:
 
 
 def named_accumulator(name: str) -> Accumulator:
-    """The accumulator whose text it is; ValueError for what is none."""
+    """Accumulator of a text; ValueError for other texts."""
     return OTHERS[name] if name in OTHERS else find_accumulator(name)
 
 

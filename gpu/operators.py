@@ -1,7 +1,7 @@
 """Operators of PyTorch, `torch.ops.mxdot`: a compiled graph calls them, and does not look inside.
 
-A compiler may contract a product and a sum, take the sign of a zero for +, or divide otherwise than
-the library does, and so change bits; what is an operator keeps them.
+A compiler may contract a product and a sum, drop the sign of a zero, or divide differently from the
+library, and so change bits. An operator keeps them.
 """
 
 from collections.abc import Callable, Iterable

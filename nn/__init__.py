@@ -2,10 +2,9 @@
 
 from .calibrate import calibrate
 from .convert import convert, freeze
-from .delayed import advance_scales
 from .evaluate import Evaluation, evaluate
-from .kernel import kernel_of
-from .linear import MXLinear
+from .limits import advance_scales
+from .linear import MXLinear, kernel_of
 from .quantized_init import quantized_init
 from .recipe import Recipe
 from .recipes import RECIPES

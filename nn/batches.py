@@ -17,7 +17,7 @@ def check_batches(batches: Iterable[Batch]) -> None:
 
 
 def run(model: nn.Module, batch: Batch, index: int) -> Any:
-    """What the model makes of a batch: a tensor, a tuple or list of arguments, or names of them."""
+    """Run the model on a batch: a tensor, a tuple or list of arguments, or arguments by name."""
     if isinstance(batch, Tensor):
         return model(batch)
     if isinstance(batch, tuple | list):

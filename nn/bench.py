@@ -1,4 +1,4 @@
-"""Networks in each recipe beside bfloat16, in one run: `python -m mxdot.nn.bench`.
+"""Networks in each recipe against bfloat16, in one run: `python -m mxdot.nn.bench`.
 
 An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
 a training step, forward and backward; then the cost of small calls. Every network has the weights
@@ -64,7 +64,7 @@ MIB = 2.0**20
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the MLP: features, features inside, tokens; and where and how it runs."""
+    """Sizes of the MLP (features, inner features, tokens), its device and its mode."""
 
     width: int
     hidden: int
@@ -130,7 +130,7 @@ def _step(made: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor) -> T
 
 
 def held(made: nn.Module) -> int:
-    """Bytes of a network's parameters and of what its layers keep beside them."""
+    """Bytes of a network's parameters and of the frozen weights that its layers keep."""
     kept: list[Tensor] = list(made.parameters())
     layers = [layer for layer in made.modules() if isinstance(layer, MXLinear)]
     kept += [layer.frozen for layer in layers if layer.frozen is not None]
@@ -155,7 +155,7 @@ def _milliseconds(work: Callable[[], object], device: str) -> float:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Of one call, by the clock on the wall."""
+    """Wall-clock seconds per call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

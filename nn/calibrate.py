@@ -39,11 +39,11 @@ def calibrate(model: nn.Module, batches: Iterable[Batch], method: str = "amax") 
     for scheme in set(layers.values()):  # what it refuses is refused before any work
         schemes.calibrate([_array(torch.zeros(1, 1), scheme)], scheme, method)
     inputs = _recorded(model, batches, layers)
-    found = {}
+    limits_of = {}
     for layer, scheme in layers.items():
         rows = inputs.pop(layer)
-        found[layer] = schemes.calibrate((_array(x, scheme) for x in rows), scheme, method)
-    for layer, limits in found.items():
+        limits_of[layer] = schemes.calibrate((_array(x, scheme) for x in rows), scheme, method)
+    for layer, limits in limits_of.items():
         layer.activation_limits = limits
     return model
 

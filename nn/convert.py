@@ -28,7 +28,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     weight of another module, or with a buffer, are not seen: `evaluate` names layers that are never
     called.
     skip: names, as `model.named_modules()` gives them, of layers that stay in high precision
-    without a warning, beside the recipe's own, with the wildcards of fnmatch: ``lm_head``,
+    without a warning, in addition to the recipe's own, with the wildcards of fnmatch: ``lm_head``,
     ``blocks.0.*``.
     Raises ValueError when a name of `skip` matches no such layer, or none is left to convert.
     """
@@ -76,7 +76,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
 def _instead(
     model: nn.Module, linear: Mapping[str, nn.Linear], others: Mapping[str, nn.Module]
 ) -> str:
-    """What a model without a Linear to convert has, and how a Linear comes of it."""
+    """Advice for a model without a Linear to convert, by its other modules."""
     if linear:
         return "only such that stay in high precision by name"
     parametrized = [module for module in model.modules() if is_parametrized(module)]
@@ -149,9 +149,9 @@ def _matching(named: Mapping[str, nn.Module], patterns: Iterable[str]) -> set[in
 
 
 def turn_off_fused_path(module: nn.Module) -> None:
-    """Of one of PyTorch's encoder layers that has an MXLinear, whose weight it would read itself.
+    """Turn off the fused path of PyTorch's encoder layer, which would read an MXLinear's weight.
 
-    The stack of such layers hands them nested tensors, which the fused path alone takes.
+    A stack of encoder layers hands them nested tensors, which only the fused path takes.
     """
     if not isinstance(module, nn.TransformerEncoderLayer | nn.TransformerEncoder):
         return

@@ -20,8 +20,8 @@ WHOLE = "the whole model"
 
 
 @dataclass
-class LayerErrors:
-    """Of outputs against those of a reference, all as one vector; sums in float64."""
+class OutputErrors:
+    """Errors of outputs against a reference, all as one vector; sums in float64."""
 
     count: int = 0
     got: float = 0.0  # sums of squares
@@ -68,12 +68,12 @@ class LayerErrors:
 
 @dataclass(frozen=True)
 class LayerErrors:
-    """Of one layer. alone: given the reference's inputs; within: as it runs in the model."""
+    """Errors of one layer. alone: given the reference's inputs; within: as it runs in the model."""
 
     name: str
     kernel: str
-    alone: LayerErrors = field(default_factory=LayerErrors)
-    within: LayerErrors = field(default_factory=LayerErrors)
+    alone: OutputErrors = field(default_factory=OutputErrors)
+    within: OutputErrors = field(default_factory=OutputErrors)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Evaluation:
     """
 
     layers: tuple[LayerErrors, ...]
-    whole: LayerErrors
+    whole: OutputErrors
     metric: str
 
     def values(self) -> dict[str, float]:
@@ -107,11 +107,11 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _all(errors: LayerErrors) -> list[str]:
+def _all(errors: OutputErrors) -> list[str]:
     return [_shown(errors, metric) for metric in METRICS]
 
 
-def _shown(errors: LayerErrors, metric: str) -> str:
+def _shown(errors: OutputErrors, metric: str) -> str:
     return FORMATS[metric].format(getattr(errors, metric))
 
 
@@ -144,7 +144,7 @@ def evaluate(
         raise ValueError("model must have an MXLinear to evaluate, not none")
     others = _others(layers, reference)
     errors = {name: LayerErrors(name, layer.kernel) for name, layer in layers.items()}
-    whole = LayerErrors()
+    whole = OutputErrors()
     with evaluation_mode(model, reference):
         for index, batch in enumerate(batches):
             want, wanted = _observed(reference, others, batch, index)

@@ -34,7 +34,7 @@ class Hadamard:
         return cls(size, word - 2**64 if word >= 2**63 else word)
 
     def length(self, columns: int) -> int:
-        """Columns of what becomes of a matrix of so many: a multiple of the size."""
+        """Columns of the result for a matrix of `columns` columns: a multiple of the size."""
         return columns + -columns % self.size
 
     def __call__(self, x: Tensor) -> Tensor:

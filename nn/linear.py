@@ -6,16 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..gpu import checks
+from ..gpu import checks, executors
+from ..gpu.ops import block_scaled, float8
+from ..gpu.schemes import PackedWeights, int8
 from ..gpu.tensors.container import Container, alike, holds_codes
+from ..model.accumulators import Accumulator, Int32
 from ..model.errors import flag
 from ..model.schemes import Limits
 from . import limits as static
 from . import sharded
-from .frozen import dense_codes, frozen_weight
-from .kernel import kernel_of
-from .multiply import FAST, Rule
-from .products import LayerProduct
+from .multiply import BLOCK_SCALED, FAST, FLOAT8, Rule
+from .products import LayerProduct, dense_codes, frozen_weight
 from .quantizers import Operand, SchemeQuantizer
 from .recipe import Recipe
 
@@ -46,13 +47,13 @@ class MXLinear(nn.Linear):
 
     Results have the dtype of autocast, or of the input outside it; the bias is added in that dtype,
     after the product. A fast product multiplies dequantised values of that dtype. They are exact in
-    bfloat16 and float32 (no format has more than 8 significant bits) but for values outside
-    their normal range, and float16's range is small.
+    bfloat16 and float32 (no format has more than 8 significant bits) except values
+    outside their normal range, and float16's range is small.
     Raises TypeError or ValueError for inputs that nn.Linear would refuse, and for float64.
     """
 
     is_frozen: bool = False
-    frozen: Operand | None = None  # what is kept beside the weight, from the next pass at latest
+    frozen: Operand | None = None  # kept with the weight, from the next pass at latest
     _of_part: bool = False  # whether that is of this rank's part of a weight
     _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
@@ -75,11 +76,11 @@ class MXLinear(nn.Linear):
 
     @property
     def activation_limits(self) -> Limits | None:
-        """What activations are quantised within, each of shape (1, 1); None: their own extremes.
+        """Limits of activations, each of shape (1, 1); None for their own extremes.
 
-        For schemes of activations with an outermost scale per tensor; what lies beyond saturates.
-        `mxdot.gpu.calibrate` finds some. They are in the state_dict, and load into any such layer;
-        moving and casting the layer does not change them.
+        For schemes of activations with an outermost scale per tensor; values beyond saturate.
+        `mxdot.nn.calibrate` finds limits. They are in the state_dict and load into any layer
+        with a scheme of this kind; moving and casting the layer does not change them.
         Setting them raises TypeError or ValueError, naming them.
         """
         return None if self._static is None else self._static.limits
@@ -126,7 +127,7 @@ class MXLinear(nn.Linear):
         return frozen_weight(weight, self.recipe, self._rule, limit)
 
     def codes_of(self, weight: Tensor) -> Operand:
-        """What a frozen layer has in the place of a weight (N, K)."""
+        """Codes that replace a weight (N, K) in a frozen layer."""
         limit = static.within(self, "weight", weight)[1]
         return dense_codes(weight, self.recipe, self._rule, limit)
 
@@ -143,7 +144,7 @@ class MXLinear(nn.Linear):
 
     @property
     def rule(self) -> Rule:
-        """What multiplies for the output: ``fast``, ``float8`` or an accumulator."""
+        """Product of the output: ``fast``, ``float8`` or an accumulator."""
         return self._rule if self.is_frozen else self.recipe.accumulator
 
     @property
@@ -176,7 +177,7 @@ class MXLinear(nn.Linear):
         return self.freeze() if self.is_frozen else self
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As nn.Module has it; a weight of floats that takes the place of codes is not frozen."""
+        """Register as nn.Module does; a weight of floats that replaces codes is not frozen."""
         before = self._parameters.get(name)
         super().register_parameter(name, param)
         if before is not None and holds_codes(before) and param is not None:
@@ -205,10 +206,10 @@ class MXLinear(nn.Linear):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         if holds_codes(self.weight) and not alike(self.weight, before):  # assigned
-            found = getattr(self.weight, "_local_tensor", self.weight)
+            own = getattr(self.weight, "_local_tensor", self.weight)
             error_msgs.append(
                 f"{prefix}weight must be of a layer frozen with keep_weight=False and of equal "
-                f"recipe to take {found}"
+                f"recipe to take {own}"
             )
             self.weight = before
         key = prefix + static.KEY
@@ -320,3 +321,42 @@ def as_recipe(recipe: Recipe | None) -> Recipe:
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe must be a Recipe, not {type(recipe).__name__}")
     return recipe
+
+
+def kernel_of(layer: MXLinear) -> str:
+    """The product of a layer's output, and who computes it on the device of its weight.
+
+    =======================  ===================================================================
+    ``values``               the library's product of quantised values, of the result's dtype
+    ``float8_matmul``        `scaled_mm`, the library's product by FP8 units; without these its
+                             values in float32
+    ``block_scaled_matmul``  `scaled_mm` of MXFP8 or NVFP4 blocks as they are, where the device has
+                             units for them; elsewhere their values in float32
+    ``int8_matmul``          W8A8 by exact INT32 sums: a frozen layer of such schemes
+    ``weight_only_matmul``   packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
+                             float32 their values
+    ``matmul``               the bits of an accumulator, of element formats
+    ``schemes.matmul``       the same, of schemes
+    =======================  ===================================================================
+
+    Where it says ``triton or torch``, `mxdot.gpu.executors` asks the first for each product: its
+    kernels may refuse a shape.
+    """
+    rule, device = layer.rule, layer.weight.device
+    able = " or ".join(executors.by_themselves(device))
+    if rule == FLOAT8:
+        return f"float8_matmul ({'scaled_mm' if float8.has_units(device) else 'torch'})"
+    if rule == BLOCK_SCALED:
+        return f"block_scaled_matmul ({'scaled_mm' if block_scaled.has_units(device) else 'torch'})"
+    if rule == FAST:
+        kept = layer.frozen if layer.keeps_weight else layer.weight.data
+        packed = isinstance(kept, PackedWeights)
+        return f"weight_only_matmul ({able})" if packed else "values (torch)"
+    assert isinstance(rule, Accumulator)
+    quantizers = [layer.recipe.quantizer(role) for role in ("activation", "weight")]
+    of_schemes = [each.scheme for each in quantizers if isinstance(each, SchemeQuantizer)]
+    if not layer.recipe.of_schemes:
+        return f"matmul ({able})"
+    if len(of_schemes) == 2 and rule == Int32() and int8.takes(*of_schemes):
+        return f"int8_matmul ({able})"
+    return "schemes.matmul (torch)"

@@ -31,7 +31,7 @@ def operand(
     transposed: bool = False,
     limit: Tensor | None = None,
 ) -> Operand:
-    """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
+    """Operand of `multiply` for `x`: values for a fast product, codes for an accumulator."""
     if accumulator == FAST:
         return quantizer.values(x, transposed, limit)
     if accumulator == FLOAT8 and isinstance(quantizer, MXQuantizer):

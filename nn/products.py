@@ -1,4 +1,4 @@
-"""The three products of a linear layer, and what is kept of its input from one to the next."""
+"""The three products of a linear layer, and weights that are quantised once, for inference."""
 
 from typing import Any
 
@@ -6,10 +6,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..gpu.schemes import PackedWeights, ScaledTensor, pack_weights
+from ..gpu.schemes.weight_only import packs
 from ..gpu.tensors.container import Container
+from ..gpu.tensors.mx import MXTensor
+from ..gpu.tensors.packed import pack_codes
 from ..model.accumulators import Accumulator
-from . import delayed
-from .frozen import frozen_product
+from .limits import delayed_limit
 from .multiply import FAST, for_rule, multiply, operand
 from .quantizers import Operand, Quantizer, mixed
 from .recipe import Recipe
@@ -66,7 +69,7 @@ class LayerProduct(torch.autograd.Function):
         gradient, activation = recipe.quantizer("gradient"), ctx.activation
         limit = dx = dw = None
         if ctx.history is not None and recipe.gradient is not None:
-            limit = delayed.limit(ctx.history, "gradient", g, recipe.margin, ctx.record)
+            limit = delayed_limit(ctx.history, "gradient", g, recipe.margin, ctx.record)
         if ctx.needs_input_grad[0]:
             both, limits = (gradient, recipe.quantizer("weight")), (limit, weight_limit)
             dx = product(g, weight.T, both, recipe, dtype, limits, (False, True)).to(ctx.x_dtype)
@@ -103,3 +106,57 @@ def product(
         )
     )
     return multiply(x, y, rule, (a.shape[0], b.shape[0]), dtype)
+
+
+# Frozen weights ----------------------------------------------------------------------------------
+
+
+def weight_codes(
+    weight: Tensor, recipe: Recipe, rule: Accumulator | str, limit: Tensor | None
+) -> Operand:
+    """The codes of a weight (N, K), filled up to whole groups; values where it has no format.
+
+    limit: the magnitudes it is quantised within, or None.
+    INT4 weights of a fast weight-only product are packed, where the kernel takes their groups.
+    """
+    codes = for_rule(recipe.quantizer("weight").codes(weight, limit), rule)
+    weight_only = rule == FAST and recipe.activation is None
+    if weight_only and isinstance(codes, ScaledTensor) and packs(codes):
+        return pack_weights(codes)
+    return codes
+
+
+def dense_codes(
+    weight: Tensor, recipe: Recipe, rule: Accumulator | str, limit: Tensor | None
+) -> Operand:
+    """Replacement of a weight (N, K): `weight_codes` without a gap between codes."""
+    codes = weight_codes(weight, recipe, rule, limit)
+    return pack_codes(codes) if isinstance(codes, MXTensor | ScaledTensor) else codes
+
+
+def frozen_weight(
+    weight: Tensor, recipe: Recipe, rule: Accumulator | str, limit: Tensor | None
+) -> Operand:
+    """Frozen form of a weight (N, K): its codes; for a fast product its values, or packed codes."""
+    if rule != FAST:
+        return weight_codes(weight, recipe, rule, limit)
+    if recipe.activation is None:
+        codes = weight_codes(weight, recipe, rule, limit)
+        if isinstance(codes, PackedWeights):
+            return codes
+    values = recipe.quantizer("weight").values(weight, False, limit)
+    return weight.clone() if values is weight else values  # the weight itself may change
+
+
+def frozen_product(
+    x: Tensor,
+    features: int,
+    frozen: Operand,
+    activation: Quantizer,
+    rule: Accumulator | str,
+    dtype: torch.dtype,
+    limit: Tensor | None,
+) -> Tensor:
+    """x W^T (M, `features`) with the weight as one of these left it."""
+    a = operand(activation, x, rule, limit=limit)
+    return multiply(a, frozen, rule, (x.shape[0], features), dtype)

@@ -172,7 +172,7 @@ class _Writes(TorchFunctionMode):
         return func(*args, **{k: floats if x is target else x for k, x in kwargs.items()})
 
     def floats_of(self, target: Container) -> Tensor:
-        """What is written in place of a layer's codes, (out_features, in_features)."""
+        """Floats that replace a layer's codes, (out_features, in_features)."""
         if self.target is None or not _same(self.target, target):
             self.finish()
             layer = next((each for each in self.layers if _same(each.weight, target)), None)

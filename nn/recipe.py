@@ -143,7 +143,7 @@ class Recipe:
         object.__setattr__(self, name, value)  # the dataclass is frozen
 
     def _name(self, role: str) -> str | Scheme | None:
-        """What a role is given as: a name, or a scheme that has none."""
+        """Value given for a role: a name, or a scheme without one."""
         value = getattr(self, role)
         if role == "gradient" and value == DEFAULT:
             value = None if self.of_schemes else "e4m3"
@@ -164,7 +164,7 @@ class Recipe:
         return fmt.name
 
     def _check_float8(self) -> None:
-        """Of the output's operands; other products may be ``fast`` ones."""
+        """Check the output's operands for float8; other products may be ``fast``."""
         wanted = f"one of {', '.join(regroup.TAKEN)}"
         if self.of_schemes:
             wanted = "a scheme of e4m3 under one float scale for whole rows or 128 elements"
@@ -180,7 +180,7 @@ class Recipe:
             )
 
     def _check_block_scaled(self) -> None:
-        """Of the output's operands, as above."""
+        """Check the output's operands for block_scaled."""
         pair = self.activation, self.weight
         if self.of_schemes:
             if set(pair) != {block_scaled.NVFP4}:
@@ -243,16 +243,16 @@ class Recipe:
                 continue
             by_rows = clips and role == "weight" and self.once
             granularities = (TENSOR, CHANNEL) if by_rows else (TENSOR,)
-            found = self._scheme(role)
-            outermost = found.levels[0]
-            fits = isinstance(outermost.format, FloatFormat) and not found.zero_point
+            scheme = self._scheme(role)
+            outermost = scheme.levels[0]
+            fits = isinstance(outermost.format, FloatFormat) and not scheme.zero_point
             if not (fits and outermost.granularity in granularities):
                 raise ValueError(
                     f"{role} must have a scheme with an outermost float scale for the tensor"
                     f"{' or for rows' if by_rows else ''}, without zero points, with limits "
                     f"{self.limits}, not {value}"
                 )
-            if self.limits == "octav" and not has_integers(found):
+            if self.limits == "octav" and not has_integers(scheme):
                 raise ValueError(
                     f"{role} must have integer elements with limits octav, not {value}"
                 )
@@ -264,12 +264,12 @@ class Recipe:
 
     @property
     def mix(self) -> Hadamard | None:
-        """What becomes of both operands of the weight's gradient before they are quantised."""
+        """Transform of both operands of the weight's gradient before they are quantised."""
         return vars(self)["_mix"]
 
     @property
     def of_schemes(self) -> bool:
-        """Whether a role has a scheme: element formats beside it are schemes too."""
+        """Whether a role has a scheme; element formats of other roles then count as schemes."""
         return any(
             isinstance(value, Scheme) or value in SCHEMES
             for value in (self.weight, self.activation, self.gradient)
@@ -301,7 +301,7 @@ class Recipe:
         return SchemeQuantizer(self._scheme(role), columns, None, rounding, self.once)
 
     def quantizer(self, role: str) -> Quantizer:
-        """What quantises matrices of `role`."""
+        """Quantizer of `role`."""
         return vars(self)["_quantizers"][role]
 
     def inference_accumulator(self, in_features: int) -> Accumulator | str:

@@ -44,7 +44,7 @@ def product(x: Tensor, weight: Any, multiply: Callable[[Tensor, Tensor], Tensor]
     last = x.ndim - 1
 
     def places(own: Placement, of_x: Placement) -> tuple[Placement, ...]:
-        """Of x, of its gradient, of the weight's gradient and of the result."""
+        """Placements of x, its gradient, the weight's gradient and the result."""
         if own.is_shard(0):
             return Replicate(), Partial(), own, Shard(last)
         if own.is_shard(1):

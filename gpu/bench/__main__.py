@@ -19,9 +19,8 @@ from ...model.formats import FORMATS
 from .. import checks
 from ..ops.matmul import matmul
 from ..ops.quantize import quantize
-from ..tensors.formats import code_dtype
+from ..tensors.formats import code_dtype, unpack
 from ..tensors.mx import MXTensor
-from ..tensors.packing import unpack
 from .fast import fast_products
 from .integers import integer_products
 from .timing import BenchRow, copy_time, milliseconds
@@ -62,9 +61,9 @@ def source(rows: int, columns: int) -> Tensor:
 
 def quantisation(size: int) -> Iterator[BenchRow]:
     """Rows on quantising bfloat16 (size, size)."""
+    from ..kernels.encode import Rules
     from ..kernels.quantize import quantize_rows
     from ..kernels.quantize_columns import quantize_both, quantize_columns
-    from ..kernels.quantize_rules import Rules
 
     x = source(size, size)
     sample = x[:32].float().cpu().numpy()

@@ -1,4 +1,4 @@
-"""`mx_matmul` beside bfloat16, Triton's `dot_scaled` and torchao's emulation, in one run.
+"""`mx_matmul` against bfloat16, Triton's `dot_scaled` and torchao's emulation, in one run.
 
 Each result is compared with a float64 product of its operands on a sample of rows first.
 """
@@ -72,7 +72,7 @@ def fast_products(size: int) -> Iterator[BenchRow]:
 
 
 def _few_rows(n: int, k: int) -> Iterator[BenchRow]:
-    """As CUDA graphs, as networks with few rows run: Python launches slower than kernels end."""
+    """Rows timed as CUDA graphs, because Python launches slower than small kernels end."""
     _, b = operands(1, n, k)
     y, y8 = b.dequantize(torch.bfloat16), regroup(b)
     for m in FEW_ROWS:

@@ -1,4 +1,4 @@
-"""Integer schemes beside the library's products, in one run: W8A8, and 4-bit weights alone."""
+"""Integer schemes against the library's products, in one run: W8A8, and 4-bit weights alone."""
 
 import sys
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def part(x: ScaledTensor) -> ScaledTensor:
 
 
 def _few_rows(n: int, k: int) -> Iterator[BenchRow]:
-    """As CUDA graphs, as networks with few rows run: Python launches slower than kernels end."""
+    """Rows timed as CUDA graphs, because Python launches slower than small kernels end."""
     weight = quantize(normal(n, k), "int4_g128")
     packed = pack_weights(weight)
     values = weight.dequantize(torch.bfloat16)

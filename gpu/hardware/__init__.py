@@ -1,1 +1,1 @@
-"""The matrix units of a real GPU, beside the rules."""
+"""The matrix units of a real GPU, compared with the rules."""

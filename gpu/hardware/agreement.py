@@ -89,7 +89,7 @@ def _twice(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor
 
 
 def _opposed(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
-    """The second half negates the first, but for one element in sixteen."""
+    """The second half negates the first, except one element in sixteen."""
     half = _wide(rng, fmt, (shape[0], shape[1] // 2))
     other = _wide(rng, fmt, (shape[0], shape[1] // 2))
     sign = 1 << (fmt.bits - 1)
@@ -108,7 +108,7 @@ CLASSES: dict[str, tuple[Draw, Draw]] = {
 
 
 def running_values(rng: Generator, a: Tensor, b: Tensor) -> Tensor:
-    """c (M, N) for float32 values a (M, K) and b (N, K): beside the sums, against them, and odd."""
+    """c (M, N) for float32 values a (M, K) and b (N, K): near the sums, against them, and odd."""
     sums = a.nan_to_num(0.0, 0.0, 0.0) @ b.nan_to_num(0.0, 0.0, 0.0).T
     shape, device = sums.shape, rng.device
     shift = torch.randint(-18, 19, shape, generator=rng, device=device).float().exp2()
@@ -181,7 +181,7 @@ def draw(
 
 
 def silicon_bits(rule: str, operands: Operands) -> Tensor:
-    """What the tensor cores give, int32 bits (M, N), NaN as they are; ValueError if refused."""
+    """Results of the tensor cores, int32 bits (M, N), NaN as they are; ValueError if refused."""
     a, b = operands.a, operands.b
     product = Product(
         *(a.codes, b.codes, a.scales, b.scales, a.format, b.format),

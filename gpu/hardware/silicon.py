@@ -56,9 +56,9 @@ def refusal(product: Product) -> str | None:
         return f"b must have at most {LARGEST_ROWS} rows, not {product.shape[1]}"
     if product.device.type != "cuda":
         return f"tensors must be on a CUDA device, not {product.device}"
-    found = torch.cuda.get_device_capability(product.device)
-    if found != CAPABILITY:
-        return f"the GPU must have compute capability 9.0, not {found[0]}.{found[1]}"
+    capability = torch.cuda.get_device_capability(product.device)
+    if capability != CAPABILITY:
+        return f"the GPU must have compute capability 9.0, not {capability[0]}.{capability[1]}"
     return _scales_refusal(product)
 
 

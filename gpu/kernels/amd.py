@@ -5,7 +5,7 @@ steps, which changes no result. Products times the scale are exact in float64.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +21,14 @@ from .arithmetic import (
     BIAS32,
     FRACTION32,
     INT32,
+    LIMIT32,
     add_to_odd,
+    exponent32,
     is_finite,
     nearest_even,
     pair_and_c_to_odd,
+    power64,
+    sum_to_odd,
     two_sum,
 )
 from .emulate import (
@@ -36,17 +40,16 @@ from .emulate import (
     too_wide,
     with_nan,
 )
-from .floored import add_floored
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
 from .running import add_block
-from .terms import packs, scaled_term
+from .terms import Walk, aligned_sum, largest, packs, scaled_term
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
 
-EXACT, TREE, FLOORED = range(3)  # the values of the constexpr RULE
+EXACT, TREE, FLOORED = range(3)  # kinds of a Rule
 KERNELS: dict[type[Accumulator], int] = {
     ExactMachine: EXACT,
     TreeMachine: TREE,
@@ -54,6 +57,9 @@ KERNELS: dict[type[Accumulator], int] = {
 }
 MOST_TERMS = 16  # of a step that is unrolled
 SMALLEST = tl.constexpr(FLOAT32.smallest_normal)
+LOWEST = tl.constexpr(2 * FLOAT32.lsb)  # the exponent of a sum without products: below every c
+EMAX32 = tl.constexpr(FLOAT32.emax)
+PRODUCT_BITS = tl.constexpr(2)  # a product is at most 2^2 of its unit digit
 
 
 def refusal(rule: Accumulator, block_size: int) -> str | None:
@@ -76,33 +82,62 @@ def _sum_bits(rule: FlooredMachine, terms: int) -> int:
     return rule.fraction_bits + 2 + (triton.cdiv(terms, rule.parts) - 1).bit_length()
 
 
-def _settings(rule: Accumulator, block_size: int) -> dict[str, Any]:
-    """The kernel's constants for a rule."""
-    settings = {"RULE": KERNELS[type(rule)], "TERMS": _terms(rule, block_size)}
+class Rule(NamedTuple):
+    """A machine as the kernel computes it, one constexpr.
+
+    kind: EXACT, TREE or FLOORED. terms: per step. is_pair: see `_is_pair`. parts: of a step, each
+    with a largest exponent of its own. fraction_bits, sum_bits: F and G of `floored:F:G`, else 0.
+    block: elements under one scale, filled up to whole steps. nan_bits: the NaN of results.
+    """
+
+    kind: int
+    terms: int
+    is_pair: bool
+    parts: int
+    fraction_bits: int
+    sum_bits: int
+    block: int
+    has_c: bool
+    nan_bits: int
+
+
+def _rule(product: "Product") -> tuple[Rule, int]:
+    """The kernel's rule, and the integers that hold its sums."""
+    rule, block = product.accumulator, product.block_size
+    terms, bits, width = _terms(rule, block), (0, 0), INT32
     if isinstance(rule, FlooredMachine):
-        width = sum_width(_sum_bits(rule, settings["TERMS"]))
-        return settings | {"F": rule.fraction_bits, "G": rule.sum_bits, "WIDTH": width}
-    return settings | {"F": 0, "G": 0, "WIDTH": INT32}
+        bits = rule.fraction_bits, rule.sum_bits
+        width = sum_width(_sum_bits(rule, terms))
+    return Rule(
+        KERNELS[type(rule)],
+        terms,
+        _is_pair(terms, *product.formats),
+        rule.parts,
+        *bits,
+        triton.cdiv(block, terms) * terms,
+        product.c is not None,
+        rule.nan_bits,
+    ), width
 
 
 def _is_pair(terms: int, a: ElementFormat, b: ElementFormat) -> bool:
-    """Whether two float64 hold any sum of so many products: what `two_sum` leaves of each addition
-    is at most half of the last digit of the sum, and of those rests the sum is exact."""
+    """Whether two float64 hold any sum of `terms` products.
+
+    The error of each addition is at most half of the sum's last digit; the sum of errors is exact.
+    """
     digits = a.emax + b.emax + 2 - a.lsb - b.lsb  # of a product, over its unit digit
     growth = (terms - 1).bit_length()
     return terms <= 2 or digits + 2 * growth <= 2 * (FLOAT64.mantissa_bits + 1)
 
 
 def prepare(product: "Product") -> Callable[..., Tensor]:
-    """As that of `emulate`."""
-    (m, n), where, rule = product.shape, product.device, product.accumulator
+    """The work for products like this one (`emulate.prepare`)."""
+    (m, n), where, machine = product.shape, product.device, product.accumulator
     block, split = product.block_size, is_split(*product.formats)
-    settings = _settings(rule, block)
-    settings["IS_PAIR"] = _is_pair(settings["TERMS"], *product.formats)
-    terms, parts = settings["TERMS"], rule.parts
-    size = triton.cdiv(block, terms) * terms
+    rule, width = _rule(product)
+    terms, parts, size = rule.terms, rule.parts, rule.block
     pack = pack_of(terms, terms // parts)
-    # The parts of a step one behind the other.
+    # The parts of a step follow each other.
     places = np.concatenate([np.arange(i, terms, parts) for i in range(parts)])
     order = places if parts > 1 else None
 
@@ -110,27 +145,16 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         return codes if size == block else filled_up(codes, block, size)
 
     def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> Callable[..., Any]:
-        fmt = flushed(fmt) if rule.flushes else fmt
+        fmt = flushed(fmt) if machine.flushes else fmt
         like = codes.new_empty((codes.shape[0], scales.shape[1] * size))
         return prepare_operand(like, scales, fmt, pack, split, order)
 
     make_a = operand(product.a_codes, product.a_scales, product.a_format)
     make_b = operand(product.b_codes, product.b_scales, product.b_format)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
-    grid, shape = programs(m, n, pack, narrow=False)
-    launch = Launch(
-        _multiply,
-        grid,
-        PARTS=parts,
-        BLOCK=size,
-        HAS_C=product.c is not None,
-        HAS_INF=product.has_inf,
-        NAN_BITS=rule.nan_bits,
-        SPLIT=split,
-        PACK=pack,
-        **shape,
-        **settings,
-    )
+    walk = Walk(0, pack, 0, split, width, product.has_inf)
+    grid, shape = programs(m, n, walk, narrow=False)
+    launch = Launch(_multiply, grid, RULE=rule, **shape)
 
     def work(
         a_codes: Tensor, b_codes: Tensor, a_scales: Tensor, b_scales: Tensor, c: Tensor | None
@@ -150,7 +174,7 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
 @triton.jit
 def _grown(digits, term, COUNT: tl.constexpr):
     """A tuple of COUNT float64 plus one more, whose sum is exact: no two share a digit, and each is
-    beyond those before it, but for zeros (Shewchuk, Discrete & Computational Geometry 18, 1997).
+    beyond those before it, except zeros (Shewchuk, Discrete & Computational Geometry 18, 1997).
     """
     result = ()
     for i in tl.static_range(COUNT):
@@ -164,7 +188,7 @@ def _grown(digits, term, COUNT: tl.constexpr):
 def _sum_to_odd(terms, c, COUNT: tl.constexpr, IS_PAIR: tl.constexpr):
     """The sum of a tuple of COUNT float64 and c rounded once, to odd.
 
-    IS_PAIR: two float64 hold the sum of the terms (see `_is_pair`).
+    IS_PAIR: whether two float64 hold the sum of the terms.
     """
     if IS_PAIR:
         total = terms[0]
@@ -187,31 +211,22 @@ def _sum_to_odd(terms, c, COUNT: tl.constexpr, IS_PAIR: tl.constexpr):
 
 
 @triton.jit
-def _add_exactly(
-    c,
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    s,
-    TERMS: tl.constexpr,
-    IS_PAIR: tl.constexpr,
-    SPLIT: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
-):
+def _add_exactly(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
     """(c', special): RNE of c and the products of a step, added exactly."""
+    PACK: tl.constexpr = WALK.pack
+    TERMS: tl.constexpr = RULE.terms
+    a_values, b_values = operands[0], operands[2]
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
     terms = ()
     special = c * 0.0
     for k in tl.static_range(0, TERMS, PACK):
-        a, a_unit, b, b_unit = packs(a_values, a_units, b_values, b_units, k, SPLIT, PACK, TILE)
+        step = packs(operands, k, WALK)
         for i in tl.static_range(PACK):
-            term, found = scaled_term(a, a_unit, b, b_unit, i, s, A, B, SPLIT)
-            special += found
+            term, own = scaled_term(step, i, s, A, B, WALK)
+            special += own
             terms += (term,)
-    return nearest_even(_sum_to_odd(terms, c.to(tl.float64), TERMS, IS_PAIR)), special
+    return nearest_even(_sum_to_odd(terms, c.to(tl.float64), TERMS, RULE.is_pair)), special
 
 
 # Trees --------------------------------------------------------------------------------------------
@@ -234,33 +249,89 @@ def _tree(level, FIRST: tl.constexpr, COUNT: tl.constexpr):
 
 
 @triton.jit
-def _add_tree(
-    c,
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    s,
-    TERMS: tl.constexpr,
-    SPLIT: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
-):
+def _add_tree(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
     """(c', special): RNE of c and the tree of a step."""
+    PACK: tl.constexpr = WALK.pack
+    TERMS: tl.constexpr = RULE.terms
+    a_values, b_values = operands[0], operands[2]
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
     level = ()
     special = c * 0.0
     for k in tl.static_range(0, TERMS, PACK):
-        a, a_unit, b, b_unit = packs(a_values, a_units, b_values, b_units, k, SPLIT, PACK, TILE)
+        step = packs(operands, k, WALK)
         for i in tl.static_range(PACK):
-            term, found = scaled_term(a, a_unit, b, b_unit, i, s * 0, A, B, SPLIT)
-            special += found
+            term, own = scaled_term(step, i, s * 0, A, B, WALK)
+            special += own
             level += (_flushed(term.to(tl.float32)),)
     block = _tree(level, 0, TERMS)
     known = tl.where(is_finite(block), block, 0.0)  # it may have overflowed
     added = add_block(c, known.to(tl.float64), s, FRACTION32, 1 - BIAS32)
     return tl.where(is_finite(block), _flushed(added), block), special
+
+
+# Floored sums -------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _part(zero, operands, s, COUNT: tl.constexpr, RULE: tl.constexpr, WALK: tl.constexpr):
+    """(units, exponent, special): COUNT products add to units x 2^(exponent - F), float64."""
+    a_units, b_units = operands[1], operands[3]
+    unit, none = largest(a_units, b_units, COUNT, zero, WALK)
+    grid = RULE.fraction_bits - tl.where(none, 0, unit)
+    high, low, special = aligned_sum(operands, COUNT, zero, grid, WALK)
+    return sum_to_odd(high, low, WALK.width), tl.where(none, LOWEST, unit + s), special
+
+
+@triton.jit
+def _beyond_float32(zero, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
+    """The infinity that products of 2^128 and more make, NaN for both signs; 0 without any."""
+    PACK: tl.constexpr = WALK.pack
+    a_values, b_values = operands[0], operands[2]
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    result = zero
+    for k in tl.range(0, RULE.terms, PACK, loop_unroll_factor=WALK.unroll):
+        step = packs(operands, k, WALK)
+        for i in tl.static_range(PACK):
+            term, _ = scaled_term(step, i, s, A, B, WALK)
+            beyond = tl.where(term > 0, float("inf"), float("-inf"))
+            result += tl.where(tl.abs(term) >= LIMIT32, beyond, 0.0).to(tl.float32)
+    return result
+
+
+@triton.jit
+def _add_floored(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
+    """(c', special): RNE of c and the sum of a step, each cut downwards.
+
+    With two parts, a step's elements lie in the order of the parts.
+    """
+    a_values, a_units, b_values, b_units = operands
+    TERMS: tl.constexpr = RULE.terms
+    F: tl.constexpr = RULE.fraction_bits
+    G: tl.constexpr = RULE.sum_bits
+    zero = c * 0.0
+    count: tl.constexpr = (TERMS + RULE.parts - 1) // RULE.parts
+    total, top, special = _part(zero, operands, s, count, RULE, WALK)
+    if RULE.parts == 2:
+        past = (TERMS + 1) // 2 * STRIP
+        second = (a_values + past, a_units + past, b_values + past, b_units + past)
+        other, other_top, own = _part(zero, second, s, TERMS // 2, RULE, WALK)
+        special += own
+        both = tl.maximum(top, other_top)
+        total = tl.floor(total * power64(top - both)) + tl.floor(other * power64(other_top - both))
+        top = both
+    exponent = exponent32(c)
+    joint = tl.maximum(top, exponent)
+    cut = tl.floor(total * power64(top - joint + (G - F)))
+    cut_c = tl.floor(c.to(tl.float64) * power64(F - joint))
+    if RULE.parts == 2:
+        cut_c = tl.where(exponent < top - F - 1, 0.0, cut_c)
+    result = nearest_even((cut + cut_c * 2.0 ** (G - F)) * power64(joint - G))
+    if tl.max(top) + PRODUCT_BITS > EMAX32:
+        beyond = _beyond_float32(zero, operands, s, RULE, WALK)
+        result = tl.where(beyond == 0, result, beyond)
+    return result, special
 
 
 # The kernel ---------------------------------------------------------------------------------------
@@ -284,32 +355,19 @@ def _multiply(
     b_stride,
     blocks,
     RULE: tl.constexpr,
-    TERMS: tl.constexpr,
-    IS_PAIR: tl.constexpr,
-    PARTS: tl.constexpr,
-    F: tl.constexpr,
-    G: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
-    HAS_C: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    NAN_BITS: tl.constexpr,
-    SPLIT: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
+    WALK: tl.constexpr,
 ):
-    first_row, first_column = tile_origin(m, TILE)
-    row = first_row + tl.arange(0, TILE)
-    column = first_column + tl.arange(0, TILE)
-    length = blocks * BLOCK
+    first_row, first_column = tile_origin(m, WALK.tile)
+    row = first_row + tl.arange(0, WALK.tile)
+    column = first_column + tl.arange(0, WALK.tile)
+    length = blocks * RULE.block
     c = start_tile(
-        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, HAS_C, TILE
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, RULE.has_c, WALK.tile
     )
-    if RULE == 1:
+    if RULE.kind == 1:
         c = _flushed(c)
-    a_at = in_strip(first_row, length, PACK)
-    b_at = in_strip(first_column, length, PACK)
+    a_at = in_strip(first_row, length, WALK.pack)
+    b_at = in_strip(first_column, length, WALK.pack)
     a_values += a_at
     a_units += a_at
     a_scales += row
@@ -320,48 +378,18 @@ def _multiply(
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         a_scales += a_stride
         b_scales += b_stride
-        for _ in range(0, BLOCK, TERMS):
+        for _ in range(0, RULE.block, RULE.terms):
+            operands = (a_values, a_units, b_values, b_units)
             known = tl.where(is_finite(c), c, 0.0)
-            if RULE == 0:
-                new, special = _add_exactly(
-                    known,
-                    a_values,
-                    a_units,
-                    b_values,
-                    b_units,
-                    s,
-                    TERMS,
-                    IS_PAIR,
-                    SPLIT,
-                    PACK,
-                    TILE,
-                )
-            elif RULE == 1:
-                new, special = _add_tree(
-                    known, a_values, a_units, b_values, b_units, s, TERMS, SPLIT, PACK, TILE
-                )
+            if RULE.kind == 0:
+                new, special = _add_exactly(known, operands, s, RULE, WALK)
+            elif RULE.kind == 1:
+                new, special = _add_tree(known, operands, s, RULE, WALK)
             else:
-                new, special = add_floored(
-                    known,
-                    a_values,
-                    a_units,
-                    b_values,
-                    b_units,
-                    s,
-                    TERMS,
-                    PARTS,
-                    F,
-                    G,
-                    WIDTH,
-                    HAS_INF,
-                    SPLIT,
-                    PACK,
-                    UNROLL,
-                    TILE,
-                )
+                new, special = _add_floored(known, operands, s, RULE, WALK)
             c = decided(c, new, special)
-            a_values += TERMS * STRIP
-            a_units += TERMS * STRIP
-            b_values += TERMS * STRIP
-            b_units += TERMS * STRIP
-    store_tile(result, with_nan(c, NAN_BITS), row, column, m, n)
+            a_values += RULE.terms * STRIP
+            a_units += RULE.terms * STRIP
+            b_values += RULE.terms * STRIP
+            b_units += RULE.terms * STRIP
+    store_tile(result, with_nan(c, RULE.nan_bits), row, column, m, n)

@@ -1,4 +1,4 @@
-"""Triton functions for the contract's rounding: as model/rounding.py, element by element.
+"""Triton functions for the contract's rounding: model/rounding.py, element by element.
 
 Real numbers travel as float64. A sum that does not fit is rounded to odd, so that a later rounding
 to float32 is correct (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008). An integer sum too
@@ -82,7 +82,7 @@ def sum3_to_odd(high, low, c):
 
 @triton.jit
 def pair_and_c_to_odd(total, rest, c):
-    """As `sum3_to_odd`, of what `two_sum` gives."""
+    """`sum3_to_odd` of a pair that `two_sum` gives."""
     total, error = two_sum(total, c)
     return add_to_odd(total, add_to_odd(error, rest))
 

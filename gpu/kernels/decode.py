@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, IntegerFormat, Specials
-from ..tensors.floats import FLOAT32_BIAS, FLOAT32_FRACTION
+from ..tensors.formats import FLOAT32_BIAS, FLOAT32_FRACTION
 from . import device
 from .arithmetic import FRACTION32, HIDDEN32
 
@@ -17,11 +17,11 @@ NAN_SCALE = tl.constexpr(E8M0.nan_code)
 
 
 class Codes(NamedTuple):
-    """What `decode` must know of a format, as one constexpr.
+    """Compile-time parameters of `decode`, one constexpr.
 
-    sign: its bit. shift: from a code's fields to where float32 has them; factor: what is then
-    missing, or an integer's unit. fnuz: whether the code of -0 is the NaN. converts: whether the
-    GPU has an instruction for the format.
+    sign: the sign bit. shift: from a code's fields to their places in float32. factor: corrects the
+    bias after the shift, or an integer's unit. fnuz: whether the code of -0 is the NaN. converts:
+    whether the GPU has an instruction for the format.
     """
 
     sign: int

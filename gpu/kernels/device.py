@@ -1,4 +1,4 @@
-"""Where the kernels can run."""
+"""Devices that can run the kernels."""
 
 from functools import cache
 

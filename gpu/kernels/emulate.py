@@ -9,7 +9,7 @@ leave float32's exponents: there significands are multiplied, and exponents adde
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import triton
@@ -29,18 +29,18 @@ from ...model.accumulators import (
 )
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
-from ..tensors.floats import FLOAT32_FRACTION
+from ..tensors.formats import FLOAT32_FRACTION
 from .arithmetic import INT32, INT64, PAIR, is_finite
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
 from .running import add_aligned, add_block, add_exact, fuse, grid_exponent, held, promote
-from .terms import aligned_sum, largest, sum_terms, tree
+from .terms import Walk, aligned_sum, largest, sum_terms, tree
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
 
-EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
+EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # kinds of a Rule
 KERNELS: dict[type[Accumulator], int] = {
     Exact: EXACT,
     Int32: EXACT,
@@ -53,14 +53,14 @@ KERNELS: dict[type[Accumulator], int] = {
 }
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
-# Rows and columns of a program, its warps, and registers of a thread: of narrow sums so few that a
-# multiprocessor has six programs, though some values spill.
-LARGE_TILE = 32
-NARROW_SHAPE = {"TILE": LARGE_TILE, "num_warps": 4, "maxnreg": 80}
-WIDE_SHAPE = {"TILE": LARGE_TILE, "num_warps": 8}
-FEW_SHAPE = {"TILE": 8, "num_warps": 1}
-FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
-# Terms whose loads are under way at once; twice as many of few take thrice the compiler's time.
+LARGE_TILE, SMALL_TILE = 32, 8  # rows and columns of a program
+# Narrow sums have few registers per thread: a multiprocessor then has six programs, though some
+# values spill.
+NARROW_SHAPE = {"num_warps": 4, "maxnreg": 80}
+WIDE_SHAPE = {"num_warps": 8}
+FEW_SHAPE = {"num_warps": 1}
+FEW_TILES = 256  # fewer large tiles leave a multiprocessor with one program or two
+# Terms whose loads are under way at once; 32 of few programs would take thrice the compiler's time.
 FEW_UNROLLED, UNROLLED = 16, 4
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
@@ -74,42 +74,72 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
             f"steps of blocks of {block_size} elements but for the last must be of one size, "
             f"not of {sizes[0]} and {other}"
         )
-    settings, sum_bits = _settings(rule, a, b, block_size)
-    if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
+    if KERNELS[type(rule)] == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"
-    return too_wide(sum_bits)
+    return too_wide(_sum_bits(rule, a, b, sizes[0]))
 
 
-def _settings(
-    rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int
-) -> tuple[dict[str, Any], int]:
-    """The kernel's constants for a rule, and the bits of its sums."""
-    terms, fraction_bits = rule.step_sizes(block_size)[0], rule.alignment_bits or 0
-    fused = isinstance(rule, Fused)
-    least = rule.least_exponent if fused else None
-    term_bits = 0 if rule.alignment_bits is None else fraction_bits + 2
+class Rule(NamedTuple):
+    """An accumulator as the kernel computes it, one constexpr.
+
+    kind: EXACT, ALIGNED, FUSED or FLOAT32. fraction_bits: of the grid below the largest unit digit,
+    or of an exact sum. terms: per step. dropped: last fraction bits of float32 that RZ leaves out;
+    nearest: RNE instead. mantissa_bits, emin: the running value's format. promote: elements after
+    which a partial sum joins the sum, 0 for never. least: exponent of the grid. block: elements
+    under one scale. nan_bits: the float32 NaN of results.
+    """
+
+    kind: int
+    fraction_bits: int
+    terms: int
+    dropped: int
+    nearest: bool
+    mantissa_bits: int
+    emin: int
+    promote: int
+    least: int
+    block: int
+    has_c: bool
+    nan_bits: int
+
+
+def _sum_bits(rule: Accumulator, a: ElementFormat, b: ElementFormat, terms: int) -> int:
+    """Bits of the sums of a step, with c where it is fused."""
+    return _term_bits(rule, a, b) + math.ceil(math.log2(terms + rule.is_fused))
+
+
+def _term_bits(rule: Accumulator, a: ElementFormat, b: ElementFormat) -> int:
     if rule.sums_exactly:
-        pair = Pair(a, b)
-        fraction_bits, term_bits = -pair.lsb, pair.bits
-    bits_of_terms = term_bits + math.ceil(math.log2(terms))
-    sum_bits = term_bits + math.ceil(math.log2(terms + rule.is_fused))
-    # A product of aligned elements is less than 4 units, but that of two integers, (-2)^2.
+        return Pair(a, b).bits
+    return 0 if rule.alignment_bits is None else rule.alignment_bits + 2
+
+
+def _width(rule: Accumulator, a: ElementFormat, b: ElementFormat, terms: int) -> int:
+    """The integers that hold the sums of a step."""
+    bits = _term_bits(rule, a, b) + math.ceil(math.log2(terms))
+    # A product of aligned elements is less than 4 units, except that of two integers, (-2)^2.
     below = rule.alignment_bits is not None and not (a.is_integer and b.is_integer)
-    width = INT32 if below and bits_of_terms < INT32_BITS else sum_width(sum_bits)
-    settings = {
-        "RULE": KERNELS[type(rule)],
-        "F": fraction_bits,
-        "TERMS": terms,
-        "DROPPED": FLOAT32_FRACTION - rule.step_fraction_bits,
-        "NEAREST": fused and rule.rounds_to_nearest,
-        "FRACTION": rule.running.mantissa_bits,
-        "EMIN": rule.running.emin,
-        "PROMOTE": rule.promotes_every or 0,
-        "SPLIT": is_split(a, b),
-        "LEAST": NO_EXPONENT if least is None else least,
-        "WIDTH": width,
-    }
-    return settings, sum_bits
+    return INT32 if below and bits < INT32_BITS else sum_width(_sum_bits(rule, a, b, terms))
+
+
+def _rule(product: "Product") -> Rule:
+    rule, exact = product.accumulator, product.accumulator.sums_exactly
+    fused = rule if isinstance(rule, Fused) else None
+    least = None if fused is None else fused.least_exponent
+    return Rule(
+        kind=KERNELS[type(rule)],
+        fraction_bits=-Pair(*product.formats).lsb if exact else rule.alignment_bits or 0,
+        terms=rule.step_sizes(product.block_size)[0],
+        dropped=FLOAT32_FRACTION - rule.step_fraction_bits,
+        nearest=fused is not None and fused.rounds_to_nearest,
+        mantissa_bits=rule.running.mantissa_bits,
+        emin=rule.running.emin,
+        promote=rule.promotes_every or 0,
+        least=NO_EXPONENT if least is None else least,
+        block=product.block_size,
+        has_c=product.c is not None,
+        nan_bits=rule.nan_bits,
+    )
 
 
 def too_wide(sum_bits: int) -> str | None:
@@ -124,41 +154,34 @@ def sum_width(bits: int) -> int:
     return INT32 if bits <= 30 else INT64 if bits <= 62 else PAIR
 
 
-def programs(m: int, n: int, pack: int, narrow: bool) -> tuple[tuple[int], dict[str, Any]]:
-    """The grid of programs for (m, n) dot products, and TILE, UNROLL and the options of each.
+def programs(m: int, n: int, walk: Walk, narrow: bool) -> tuple[tuple[int], dict[str, Any]]:
+    """The grid of programs for (m, n) dot products, and its constants and options.
 
-    narrow: whether sums take 32 bits."""
+    walk: without tile and unroll, which are filled in. narrow: whether sums take 32 bits.
+    """
     few = triton.cdiv(m, LARGE_TILE) * triton.cdiv(n, LARGE_TILE) < FEW_TILES
-    # Small programs and many, where there would be few, for a program waits for its loads.
-    shape = FEW_SHAPE if few else NARROW_SHAPE if narrow else WIDE_SHAPE
-    tile, unrolled = shape["TILE"], FEW_UNROLLED if few else UNROLLED
+    # Few large programs become many small ones, because a program waits for its loads.
+    tile = SMALL_TILE if few else LARGE_TILE
+    options = FEW_SHAPE if few else NARROW_SHAPE if narrow else WIDE_SHAPE
+    unroll = max(1, (FEW_UNROLLED if few else UNROLLED) // walk.pack)
     grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
-    return grid, {"UNROLL": max(1, unrolled // pack), **shape}
+    return grid, {"WALK": walk._replace(tile=tile, unroll=unroll), **options}
 
 
 def prepare(product: "Product") -> Callable[..., Tensor]:
     """The work for products like this one, given codes of a and b, their scales, and c: the
     float32 (M, N) products of rows, with the rule's NaN."""
-    (m, n), where = product.shape, product.device
-    settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
-    split = settings["SPLIT"]
-    pack = pack_of(product.block_size, settings["TERMS"])
+    (m, n), where, rule = product.shape, product.device, _rule(product)
+    split = is_split(*product.formats)
+    width = _width(product.accumulator, *product.formats, rule.terms)
+    pack = pack_of(product.block_size, rule.terms)
     layout = pack, split, product.accumulator.order(product.block_size)
     make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, *layout)
     make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, *layout)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
-    grid, shape = programs(m, n, pack, settings["WIDTH"] == INT32)
-    launch = Launch(
-        _emulate,
-        grid,
-        BLOCK=product.block_size,
-        HAS_C=product.c is not None,
-        HAS_INF=product.has_inf,
-        NAN_BITS=product.accumulator.nan_bits,
-        PACK=pack,
-        **shape,
-        **settings,
-    )
+    walk = Walk(0, pack, 0, split, width, product.has_inf)
+    grid, shape = programs(m, n, walk, width == INT32)
+    launch = Launch(_emulate, grid, RULE=rule, **shape)
 
     def work(
         a_codes: Tensor, b_codes: Tensor, a_scales: Tensor, b_scales: Tensor, c: Tensor | None
@@ -225,64 +248,28 @@ def store_tile(result, values, row, column, m, n):
 
 
 @triton.jit
-def _step(
-    c,
-    s,
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    count,
-    RULE: tl.constexpr,
-    F: tl.constexpr,
-    DROPPED: tl.constexpr,
-    NEAREST: tl.constexpr,
-    FRACTION: tl.constexpr,
-    EMIN: tl.constexpr,
-    BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    SPLIT: tl.constexpr,
-    LEAST: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
-):
+def _step(c, s, operands, count, RULE: tl.constexpr, WALK: tl.constexpr):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
+    a_values, a_units, b_values, b_units = operands
+    F: tl.constexpr = RULE.fraction_bits
     known = tl.where(is_finite(c), c, 0.0)
     zero = known * 0.0  # laid out over threads as c is, which constants would not be
-    if RULE == 3:
-        special = tree(a_values, b_values, BLOCK, 64, PACK, TILE)
+    if RULE.kind == 3:
+        special = tree(a_values, b_values, RULE.block, 64, WALK)
         block = tl.where(is_finite(special), special, 0.0).to(tl.float64)
-        new = add_block(known, block, s, FRACTION, EMIN)
-    elif RULE == 0:
-        high, low, special = sum_terms(
-            a_values, b_values, count, zero, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL, TILE
-        )
-        new = add_exact(known, high, low, s - F, WIDTH)
+        new = add_block(known, block, s, RULE.mantissa_bits, RULE.emin)
+    elif RULE.kind == 0:
+        high, low, special = sum_terms(a_values, b_values, count, zero, 2.0**F, WALK)
+        new = add_exact(known, high, low, s - F, WALK.width)
     else:
-        unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL, TILE)
-        exponent = grid_exponent(unit, none, known, s, RULE, LEAST, EMIN)
-        grid = F - exponent + (s if RULE == 2 else 0)
-        high, low, special = aligned_sum(
-            a_values,
-            a_units,
-            b_values,
-            b_units,
-            count,
-            zero,
-            grid,
-            WIDTH,
-            HAS_INF,
-            SPLIT,
-            PACK,
-            UNROLL,
-            TILE,
-        )
-        if RULE == 1:
-            new = add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT, FRACTION, EMIN)
+        unit, none = largest(a_units, b_units, count, zero, WALK)
+        exponent = grid_exponent(unit, none, known, s, RULE)
+        grid = F - exponent + (s if RULE.kind == 2 else 0)
+        high, low, special = aligned_sum(operands, count, zero, grid, WALK)
+        if RULE.kind == 1:
+            new = add_aligned(known, high, low, exponent, s, RULE, WALK)
         else:
-            new = fuse(known, high, low, exponent, F, WIDTH, DROPPED, NEAREST, FRACTION, EMIN)
+            new = fuse(known, high, low, exponent, RULE, WALK)
     return decided(c, new, special)
 
 
@@ -304,42 +291,30 @@ def _emulate(
     b_stride,
     blocks,
     RULE: tl.constexpr,
-    F: tl.constexpr,
-    TERMS: tl.constexpr,
-    DROPPED: tl.constexpr,
-    NEAREST: tl.constexpr,
-    FRACTION: tl.constexpr,
-    EMIN: tl.constexpr,
-    PROMOTE: tl.constexpr,
-    BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr,
-    HAS_C: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    SPLIT: tl.constexpr,
-    LEAST: tl.constexpr,
-    NAN_BITS: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
+    WALK: tl.constexpr,
 ):
+    TILE: tl.constexpr = WALK.tile
+    BLOCK: tl.constexpr = RULE.block
+    TERMS: tl.constexpr = RULE.terms
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
+    length = blocks * BLOCK
     c = start_tile(
-        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, RULE.has_c, TILE
     )
-    c = held(c, FRACTION, EMIN)
-    a_at = in_strip(first_row, blocks * BLOCK, PACK)
-    b_at = in_strip(first_column, blocks * BLOCK, PACK)
+    c = held(c, RULE.mantissa_bits, RULE.emin)
+    a_at = in_strip(first_row, length, WALK.pack)
+    b_at = in_strip(first_column, length, WALK.pack)
     a_values += a_at
     a_units += a_at
     a_scales += row
     b_values += b_at
     b_units += b_at
     b_scales += column
-    promoted = c  # with PROMOTE, `c` is the partial sum
+    promoted = c  # with promotion, `c` is the partial sum
     taken = 0
-    if PROMOTE > 0:
+    if RULE.promote > 0:
         c = tl.zeros((TILE, TILE), tl.float32)
     for block in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
@@ -347,39 +322,17 @@ def _emulate(
         b_scales += b_stride
         for start in range(0, BLOCK, TERMS):
             count = TERMS if BLOCK % TERMS == 0 else tl.minimum(TERMS, BLOCK - start)
-            c = _step(
-                c,
-                s,
-                a_values,
-                a_units,
-                b_values,
-                b_units,
-                count,
-                RULE,
-                F,
-                DROPPED,
-                NEAREST,
-                FRACTION,
-                EMIN,
-                BLOCK,
-                WIDTH,
-                HAS_INF,
-                SPLIT,
-                LEAST,
-                PACK,
-                UNROLL,
-                TILE,
-            )
+            c = _step(c, s, (a_values, a_units, b_values, b_units), count, RULE, WALK)
             a_values += count * STRIP
             a_units += count * STRIP
             b_values += count * STRIP
             b_units += count * STRIP
-            if PROMOTE > 0:
+            if RULE.promote > 0:
                 taken += count
-                if (taken >= PROMOTE) | ((block == blocks - 1) & (start + TERMS >= BLOCK)):
-                    promoted = promote(promoted, c, FRACTION, EMIN)
+                if (taken >= RULE.promote) | ((block == blocks - 1) & (start + TERMS >= BLOCK)):
+                    promoted = promote(promoted, c, RULE.mantissa_bits, RULE.emin)
                     c = tl.zeros((TILE, TILE), tl.float32)
                     taken = 0
-    if PROMOTE > 0:
+    if RULE.promote > 0:
         c = promoted
-    store_tile(result, with_nan(c, NAN_BITS), row, column, m, n)
+    store_tile(result, with_nan(c, RULE.nan_bits), row, column, m, n)

@@ -5,54 +5,127 @@ infinity; its exponent follows from the bits of amax. A scaled element is exact 
 a rounding can see it.
 """
 
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from ...model.formats import E4M3, E5M2, E8M0, FLOAT32, ROUNDINGS, ElementFormat
 from ...model.quantize import NONFINITE, SCALE_RULES
+from . import device
 from .arithmetic import BIAS32, FRACTION32, HIDDEN32, INFINITY32
+from .decode import LONGEST_CODE
 
-NEAREST_EVEN, TOWARD_ZERO, STOCHASTIC = range(len(ROUNDINGS))
-FLOOR, CEIL, EVEN = range(len(SCALE_RULES))
-POISON, ELEMENT = range(len(NONFINITE))
+if TYPE_CHECKING:
+    from ..ops.quantize import Quantization
+
+LARGEST_BLOCK = 256
+ELEMENT = 1  # of NONFINITE
+
+
+class Encoding(NamedTuple):
+    """Compile-time parameters of `quantize_tile`, one constexpr.
+
+    m: mantissa bits. largest, largest_code: the largest finite element and its code. ceiling: added
+    to the bits of amax for the scale rule ``ceil``. inf_code, nan_code: -1 without one.
+    scale_rule, rounding: indices in SCALE_RULES and ROUNDINGS. element: whether NaN and infinities
+    stay single elements. convert: whether the GPU's own conversion makes the codes.
+    """
+
+    m: int
+    emin: int
+    emax: int
+    bits: int
+    integer: bool
+    largest: float
+    ceiling: int
+    largest_code: int
+    inf_code: int
+    nan_code: int
+    scale_rule: int
+    rounding: int
+    element: bool
+    convert: bool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How blocks are quantised, in the words of `mxdot.gpu.quantize`."""
+
+    format: ElementFormat
+    block_size: int = 32
+    scale_rule: str = "floor"
+    rounding: str = "nearest_even"
+    nonfinite: str = "poison"
+
+    @classmethod
+    def of(cls, request: "Quantization") -> "Rules":
+        """The rules of a checked request."""
+        return cls(
+            request.format,
+            request.block_size,
+            request.scale_rule,
+            request.rounding,
+            request.nonfinite,
+        )
+
+    def refusal(self, where: torch.device) -> str | None:
+        """Why the kernels cannot quantise on the device `where`; None when they can."""
+        k = self.block_size
+        if k > LARGEST_BLOCK or k & (k - 1):
+            return f"block_size must be a power of two up to {LARGEST_BLOCK}, not {k}"
+        if self.format.bits > LONGEST_CODE:
+            return f"codes must have at most {LONGEST_CODE} bits, not {self.format.bits}"
+        return device.refusal(where)
+
+    def encoding(self, where: torch.device) -> Encoding:
+        """The kernels' constants on the device `where`."""
+        return _encoding(self, device.has_fp8_conversion(where))
 
 
 @cache
-def constants(
-    fmt: ElementFormat, scale_rule: str, rounding: str, nonfinite: str, instruction: bool
-) -> dict[str, Any]:
-    """The constexpr arguments of `quantize_tile`.
-
-    instruction: whether the GPU converts float32 to E4M3 and E5M2 by itself.
-    """
-    element = nonfinite == NONFINITE[ELEMENT]
+def _encoding(rules: Rules, instruction: bool) -> Encoding:
+    """instruction: whether the GPU converts float32 to E4M3 and E5M2 by itself."""
+    fmt, element = rules.format, rules.nonfinite == NONFINITE[ELEMENT]
     # The conversion saturates, and has another NaN for E5M2.
-    converts = instruction and fmt in (E4M3, E5M2) and rounding == "nearest_even"
-    return {
-        "M": fmt.mantissa_bits,
-        "EMIN": fmt.emin,
-        "EMAX": fmt.emax,
-        "BITS": fmt.bits,
-        "INTEGER": fmt.is_integer,
-        "LARGEST": fmt.largest_finite,
-        "CEILING": _ceiling(fmt),
-        "LARGEST_CODE": fmt.largest_code,
-        "INF_CODE": -1 if fmt.inf_code is None else fmt.inf_code,
-        "NAN_CODE": -1 if fmt.nan_code is None else fmt.nan_code,
-        "SCALE_RULE": SCALE_RULES.index(scale_rule),
-        "ROUNDING": ROUNDINGS.index(rounding),
-        "ELEMENT": element,
-        "CONVERT": converts and not (element and fmt.inf_code is not None),
-    }
+    converts = instruction and fmt in (E4M3, E5M2) and rules.rounding == "nearest_even"
+    return Encoding(
+        m=fmt.mantissa_bits,
+        emin=fmt.emin,
+        emax=fmt.emax,
+        bits=fmt.bits,
+        integer=fmt.is_integer,
+        largest=fmt.largest_finite,
+        ceiling=_ceiling(fmt),
+        largest_code=fmt.largest_code,
+        inf_code=-1 if fmt.inf_code is None else fmt.inf_code,
+        nan_code=-1 if fmt.nan_code is None else fmt.nan_code,
+        scale_rule=SCALE_RULES.index(rules.scale_rule),
+        rounding=ROUNDINGS.index(rules.rounding),
+        element=element,
+        convert=converts and not (element and fmt.inf_code is not None),
+    )
 
 
 def _ceiling(fmt: ElementFormat) -> int:
-    """What carries into the exponent where a significand exceeds that of the largest element."""
+    """Addend that carries into the exponent if a significand exceeds the largest element's."""
     largest = fmt.largest_finite * 2.0 ** (FLOAT32.mantissa_bits - fmt.emax)
     return 2**FLOAT32.significand_bits - 1 - int(largest)
+
+
+def empty_codes(count: int, rules: Rules, packed: bool, x: Tensor) -> Tensor:
+    """Room for the codes of `count` elements, flat, on the device of `x`."""
+    size = count * rules.format.bits // 8 if packed else count
+    return torch.empty(size, dtype=torch.uint8, device=x.device)
+
+
+def signed(words: Tensor | None, x: Tensor) -> Tensor:
+    """Contiguous int32 words; `x` where there are none, which is not read."""
+    return x if words is None else words.view(torch.int32).contiguous()
 
 
 MOST_EXPONENTS = tl.constexpr(3)  # of a format whose code is found as the least of lines
@@ -65,37 +138,31 @@ FREE_EMAX = tl.constexpr(2)
 
 
 @triton.jit
-def scale_code(
-    amax,
-    M: tl.constexpr,
-    EMAX: tl.constexpr,
-    CEILING: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ANY_EMAX: tl.constexpr = False,
-):
+def scale_code(amax, ENCODING: tl.constexpr, ANY_EMAX: tl.constexpr = False):
     """The code of the scale, 0 to 254, from the bits of a finite amax."""
     bits, lowered = amax, 0
-    if EMAX < FREE_EMAX or ANY_EMAX:  # a subnormal has its leading digit anywhere
+    if ENCODING.emax < FREE_EMAX or ANY_EMAX:  # a subnormal has its leading digit anywhere
         value = amax.to(tl.float32, bitcast=True)
         small = amax < HIDDEN32
         bits = tl.where(small, value * 18446744073709551616.0, value).to(tl.int32, bitcast=True)
         lowered = tl.where(small, 64, 0)
-    if SCALE_RULE == 2:
-        bits += HIDDEN32 >> (M + 1)  # half of the last place; a carry runs into the exponent
-    elif SCALE_RULE == 1:
+    if ENCODING.scale_rule == 2:
+        # Half of the last place; a carry runs into the exponent.
+        bits += HIDDEN32 >> (ENCODING.m + 1)
+    elif ENCODING.scale_rule == 1:
         # This carries exactly when amax's significand exceeds the largest finite element's.
-        bits += CEILING
-    code = (bits >> FRACTION32) + (SCALE_BIAS - BIAS32 - EMAX) - lowered
-    if EMAX < FREE_EMAX or ANY_EMAX:
+        bits += ENCODING.ceiling
+    code = (bits >> FRACTION32) + (SCALE_BIAS - BIAS32 - ENCODING.emax) - lowered
+    if ENCODING.emax < FREE_EMAX or ANY_EMAX:
         code = tl.minimum(code, NAN_SCALE - 1)
     return tl.maximum(code, 0)
 
 
 @triton.jit
-def scale_factor(code, EMAX: tl.constexpr, ANY_EMAX: tl.constexpr = False):
+def scale_factor(code, ENCODING: tl.constexpr, ANY_EMAX: tl.constexpr = False):
     """1 / scale as float32, of a `scale_code`."""
     factor = (NAN_SCALE - 1 - code) << FRACTION32
-    if EMAX < FREE_EMAX or ANY_EMAX:  # the least is a subnormal
+    if ENCODING.emax < FREE_EMAX or ANY_EMAX:  # the least is a subnormal
         factor = tl.where(code == NAN_SCALE - 1, HIDDEN32 >> 1, factor)
     return factor.to(tl.float32, bitcast=True)
 
@@ -113,37 +180,38 @@ def nearest_even_code(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.con
 
 
 @triton.jit
-def _few_exponents_code(size, most, M: tl.constexpr, EMIN: tl.constexpr, EMAX: tl.constexpr):
-    """As `nearest_even_code`, at most `most`, of formats with few exponents: a code is the least of
-    as many lines over the magnitude, each rounded once where 1.5 x 2^23 is added.
+def _few_exponents_code(size, most, ENCODING: tl.constexpr):
+    """`nearest_even_code`, at most `most`, for formats with few exponents.
+
+    A code is the least of one line per exponent over the magnitude; adding 1.5 x 2^23 rounds each.
     """
     base: tl.constexpr = MAGIC
-    code = (size * 2.0 ** (M - EMIN) + base).to(tl.int32, bitcast=True)
-    for above in tl.static_range(1, EMAX - EMIN + 1):
-        line = size * 2.0 ** (M - EMIN - above) + (base + above * 2**M)
+    code = (size * 2.0 ** (ENCODING.m - ENCODING.emin) + base).to(tl.int32, bitcast=True)
+    for above in tl.static_range(1, ENCODING.emax - ENCODING.emin + 1):
+        line = size * 2.0 ** (ENCODING.m - ENCODING.emin - above) + (base + above * 2**ENCODING.m)
         code = tl.minimum(code, line.to(tl.int32, bitcast=True))
     return tl.minimum(code, most + MAGIC_BITS) - MAGIC_BITS
 
 
 @triton.jit
-def _by_fraction(
-    size, words, M: tl.constexpr, EMIN: tl.constexpr, CODE: tl.constexpr, ROUNDING: tl.constexpr
-):
-    """Magnitude codes, at most CODE, of float32 magnitudes, toward zero or by random `words`."""
+def _by_fraction(size, words, ENCODING: tl.constexpr):
+    """Codes of float32 magnitudes, limited to the largest, toward zero or by random `words`."""
     bits = size.to(tl.int32, bitcast=True)
     own = (bits >> FRACTION32) - BIAS32
-    exponent = tl.maximum(own, EMIN)
-    shift = FRACTION32 - M + exponent - own  # of the significand, to units of the last place
+    exponent = tl.maximum(own, ENCODING.emin)
+    shift = (
+        FRACTION32 - ENCODING.m + exponent - own
+    )  # of the significand, to units of the last place
     significand = (bits & (HIDDEN32 - 1)) | HIDDEN32
     units = significand >> tl.minimum(shift, 31)
-    if ROUNDING == 2:
+    if ENCODING.rounding == 2:
         # The fraction in units of 2^-32; both are unsigned, and a carry wraps.
         left = tl.maximum(32 - shift, 0)
         right = tl.minimum(tl.maximum(shift - 32, 0), 31)
         fraction = (significand << left).to(tl.uint32, bitcast=True) >> right.to(tl.uint32)
         total = fraction + words.to(tl.uint32, bitcast=True)
         units += (total < fraction).to(tl.int32)
-    return tl.minimum(units + ((exponent - EMIN) << M), CODE)
+    return tl.minimum(units + ((exponent - ENCODING.emin) << ENCODING.m), ENCODING.largest_code)
 
 
 @triton.jit
@@ -191,20 +259,7 @@ def quantize_tile(
     x,
     words,
     AXIS: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    EMAX: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST: tl.constexpr,
-    CEILING: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    INF_CODE: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ROUNDING: tl.constexpr,
-    ELEMENT: tl.constexpr,
-    CONVERT: tl.constexpr,
+    ENCODING: tl.constexpr,
     ANY_EMAX: tl.constexpr = False,
 ):
     """uint8 (codes, scales) of float32 `x`, whose AXIS is one block; scales keep it, of length 1.
@@ -215,43 +270,45 @@ def quantize_tile(
     bits = x.to(tl.int32, bitcast=True)
     magnitude = bits & 0x7FFFFFFF
     largest = tl.max(magnitude, axis=AXIS, keep_dims=True)
-    if ELEMENT:
-        poisoned = largest > (INFINITY32 if NAN_CODE < 0 else 0x7FFFFFFF)
+    if ENCODING.element:
+        poisoned = largest > (INFINITY32 if ENCODING.nan_code < 0 else 0x7FFFFFFF)
         finite = tl.where(magnitude < INFINITY32, magnitude, 0)
         amax = tl.max(finite, axis=AXIS, keep_dims=True)
     else:
         poisoned = largest >= INFINITY32
         # The scale of a poisoned block is not seen, but its bits must not overflow.
-        amax = tl.where(poisoned, 0, largest) if SCALE_RULE or ANY_EMAX else largest
-    scale = scale_code(amax, M, EMAX, CEILING, SCALE_RULE, ANY_EMAX)
-    factor = scale_factor(scale, EMAX, ANY_EMAX)
-    if CONVERT:
-        codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), M)
+        amax = tl.where(poisoned, 0, largest) if ENCODING.scale_rule or ANY_EMAX else largest
+    scale = scale_code(amax, ENCODING, ANY_EMAX)
+    factor = scale_factor(scale, ENCODING, ANY_EMAX)
+    if ENCODING.convert:
+        codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), ENCODING.m)
     else:
-        few: tl.constexpr = ROUNDING == 0 and EMAX - EMIN < MOST_EXPONENTS
+        few: tl.constexpr = (
+            ENCODING.rounding == 0 and ENCODING.emax - ENCODING.emin < MOST_EXPONENTS
+        )
         # With few exponents a poisoned block is seen to by what its codes are at most.
         y = (x if few else tl.where(poisoned, 0.0, x)) * factor
         size = tl.abs(y)
-        sign = 1 << (BITS - 1)
+        sign = 1 << (ENCODING.bits - 1)
         if few:
             sign = tl.where(poisoned, 0, sign)
-            most = tl.where(poisoned, 0, LARGEST_CODE)
-            code = _few_exponents_code(size, most, M, EMIN, EMAX)
-        elif ROUNDING == 0:
-            code = nearest_even_code(size, M, EMIN, LARGEST)
+            most = tl.where(poisoned, 0, ENCODING.largest_code)
+            code = _few_exponents_code(size, most, ENCODING)
+        elif ENCODING.rounding == 0:
+            code = nearest_even_code(size, ENCODING.m, ENCODING.emin, ENCODING.largest)
         else:
-            code = _by_fraction(size, words, M, EMIN, LARGEST_CODE, ROUNDING)
+            code = _by_fraction(size, words, ENCODING)
         y_bits = y.to(tl.int32, bitcast=True)
-        if ELEMENT and INF_CODE >= 0:
-            code = tl.where((y_bits & 0x7FFFFFFF) == INFINITY32, INF_CODE, code)
-        if INTEGER:
-            code = tl.where(y_bits < 0, -code, code) & ((1 << BITS) - 1)
-        elif NAN_CODE == 1 << (BITS - 1):  # that of -0
-            code = tl.where((y_bits < 0) & (code != 0), code | NAN_CODE, code)
+        if ENCODING.element and ENCODING.inf_code >= 0:
+            code = tl.where((y_bits & 0x7FFFFFFF) == INFINITY32, ENCODING.inf_code, code)
+        if ENCODING.integer:
+            code = tl.where(y_bits < 0, -code, code) & ((1 << ENCODING.bits) - 1)
+        elif ENCODING.nan_code == 1 << (ENCODING.bits - 1):  # that of -0
+            code = tl.where((y_bits < 0) & (code != 0), code | ENCODING.nan_code, code)
         else:
             code |= (y_bits >> 31) & sign
-        if ELEMENT and NAN_CODE >= 0:
-            code = tl.where((y_bits & 0x7FFFFFFF) > INFINITY32, NAN_CODE, code)
+        if ENCODING.element and ENCODING.nan_code >= 0:
+            code = tl.where((y_bits & 0x7FFFFFFF) > INFINITY32, ENCODING.nan_code, code)
         codes = code.to(tl.uint8)
     return codes, tl.where(poisoned, NAN_SCALE, scale).to(tl.uint8)
 

@@ -11,7 +11,7 @@ each block is added to c with one rounding.
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -43,6 +43,26 @@ class Digits:
     bits: int
     a: int
     b: int
+
+
+class Sums(NamedTuple):
+    """The sums of a product, one constexpr.
+
+    bits: per digit. a_digits, b_digits: per element. block: elements under one scale. chunk: terms
+    that a matrix unit sums. two: whether two float64 hold a block's sum; lower: weights in the
+    second one. directed: whether the GPU's directed roundings add a block to c.
+    """
+
+    bits: int
+    a_digits: int
+    b_digits: int
+    block: int
+    chunk: int
+    two: bool
+    lower: int
+    has_c: bool
+    has_inf: bool
+    directed: bool
 
 
 def largest_integer(fmt: ElementFormat) -> int:
@@ -157,16 +177,18 @@ def run(product: "Product") -> Tensor:
         a.shape[1],
         b.shape[1],
         product.a_scales.shape[1],
-        BITS=cut.bits,
-        A_DIGITS=cut.a,
-        B_DIGITS=cut.b,
-        BLOCK=product.block_size,
-        CHUNK=min(CHUNK, product.block_size),
-        TWO=two,
-        LOWER=lower_weights(cut.bits, product.block_size),
-        HAS_C=product.c is not None,
-        HAS_INF=has_inf,
-        DIRECTED=not interpreted(),
+        SUMS=Sums(
+            bits=cut.bits,
+            a_digits=cut.a,
+            b_digits=cut.b,
+            block=product.block_size,
+            chunk=min(CHUNK, product.block_size),
+            two=two,
+            lower=lower_weights(cut.bits, product.block_size),
+            has_c=product.c is not None,
+            has_inf=has_inf,
+            directed=not interpreted(),
+        ),
         TILE=TILE,
         num_warps=8 if two else 4,
         num_stages=max(1, min(3, STAGED // (2 * parts * TILE * product.block_size))),
@@ -176,7 +198,7 @@ def run(product: "Product") -> Tensor:
 
 @triton.jit
 def _add_once(c, total, scale, DIRECTED: tl.constexpr):
-    """RNE_fp32(c + total x scale), rounded once, a zero of either sign; float64 but for c.
+    """RNE_fp32(c + total x scale), rounded once, a zero of either sign; float64 except c.
 
     On a GPU: of the sums rounded down and up, the odd one is the sum rounded to odd.
     """
@@ -211,7 +233,7 @@ def _add_once(c, total, scale, DIRECTED: tl.constexpr):
 
 @triton.jit
 def _add_two(c, upper, lower, scale):
-    """RNE_fp32(c + (upper + lower) x scale), rounded once; float64 but for c."""
+    """RNE_fp32(c + (upper + lower) x scale), rounded once; float64 except c."""
     known = tl.where(is_finite(c), c, 0.0).to(tl.float64)
     new = nearest_even(sum3_to_odd(upper * scale, lower * scale, known))
     whole = (upper + lower) * scale  # NaN where a digit or a scale is
@@ -234,25 +256,20 @@ def _exact(
     a_rows,
     b_rows,
     blocks,
-    BITS: tl.constexpr,
-    A_DIGITS: tl.constexpr,
-    B_DIGITS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    CHUNK: tl.constexpr,
-    TWO: tl.constexpr,
-    LOWER: tl.constexpr,
-    HAS_C: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    DIRECTED: tl.constexpr,
+    SUMS: tl.constexpr,
     TILE: tl.constexpr,
 ):
+    BLOCK: tl.constexpr = SUMS.block
+    A_DIGITS: tl.constexpr = SUMS.a_digits
+    B_DIGITS: tl.constexpr = SUMS.b_digits
+    CHUNK: tl.constexpr = SUMS.chunk
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
     inside = (row < m)[:, None] & (column < n)[None, :]
     at = row.to(tl.int64)[:, None] * n + column[None, :]
     c = tl.zeros((TILE, TILE), tl.float32)
-    if HAS_C:
+    if SUMS.has_c:
         c = tl.load(c_start + at, mask=inside, other=0.0)
         c = tl.where(c == 0, 0.0, c)
     k = tl.arange(0, CHUNK)
@@ -272,12 +289,12 @@ def _exact(
                         x = tl.load(a + i * a_digit + a_at)
                         y = tl.load(b + (weight - i) * b_digit + b_at)
                         sums = tl.dot(x, y, sums)
-                term = sums.to(tl.float64) * (2.0 ** (BITS * weight))
-                if TWO and weight >= LOWER:
+                term = sums.to(tl.float64) * (2.0 ** (SUMS.bits * weight))
+                if SUMS.two and weight >= SUMS.lower:
                     upper += term
                 else:
                     total += term
-            if HAS_INF:
+            if SUMS.has_inf:
                 x = tl.load(a_value + a_at)
                 y = tl.load(b_value + b_at)
                 special = tl.dot(x, y, special)
@@ -286,11 +303,11 @@ def _exact(
         scale = tl.load(a_scales + row)[:, None] * tl.load(b_scales + column)[None, :]
         a_scales += a_rows
         b_scales += b_rows
-        if TWO:
+        if SUMS.two:
             new = _add_two(c, upper, total, scale)
         else:
-            new = _add_once(c, total, scale, DIRECTED)
-        if HAS_INF:
+            new = _add_once(c, total, scale, SUMS.directed)
+        if SUMS.has_inf:
             new = tl.where(is_finite(special), new, c + special)
         c = new
     tl.store(result + at, tl.where(c == 0, 0.0, c), mask=inside)  # a zero is +0

@@ -5,7 +5,7 @@ A register of up to 61 bits whose block sums fit int64 stays in int64. Any other
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -30,7 +30,7 @@ from .arithmetic import (
 )
 from .emulate import start_tile, store_tile, sum_width, too_wide
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
-from .terms import sum_terms
+from .terms import Walk, sum_terms
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -38,7 +38,22 @@ if TYPE_CHECKING:
 INT64_WIDTH = 61  # register and addend then add in int64 without overflow
 LARGEST_SCALE = 256  # the sum of two scales' exponents is below this
 SCRATCH = 2**28  # limbs at once: 1 GiB
-UNROLL = tl.constexpr(4)  # terms whose loads are under way at once
+UNROLL = 4  # terms whose loads are under way at once
+
+
+class Register(NamedTuple):
+    """A register as the kernels compute it, one constexpr.
+
+    width, lsb: W and L of `fixed:W:L`. product_lsb: exponent of a product's last digit. block:
+    elements under one scale.
+    """
+
+    width: int
+    lsb: int
+    wraps: bool
+    product_lsb: int
+    block: int
+    has_c: bool
 
 
 def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
@@ -65,6 +80,9 @@ def run(product: "Product") -> Tensor:
     # A saturating register also needs room for the largest addend; a wrapping one may lose it.
     addend_bits = 0 if wraps else sum_bits + LARGEST_SCALE + max(0, lsb - rule.lsb, -rule.lsb)
     limbs = triton.cdiv(max(rule.width, addend_bits) + 2, 32) if wide else 0
+    register = Register(rule.width, rule.lsb, wraps, lsb, product.block_size, product.c is not None)
+    width = PAIR if wide else INT64
+    walk = Walk(tile, pack, UNROLL // pack, False, width, product.has_inf)
     rows = m
     if wide:
         rows = max(tile, SCRATCH // (limbs * b.nan.shape[1]) // tile * tile)
@@ -85,16 +103,8 @@ def run(product: "Product") -> Tensor:
             *shape,
             product.a_scales.shape[1],
             limbs,
-            W=rule.width,
-            L=rule.lsb,
-            WRAPS=wraps,
-            LSB=lsb,
-            BLOCK=product.block_size,
-            WIDTH=PAIR if wide else INT64,
-            HAS_C=product.c is not None,
-            HAS_INF=product.has_inf,
-            PACK=pack,
-            TILE=tile,
+            REGISTER=register,
+            WALK=walk,
         )
     return result
 
@@ -117,13 +127,14 @@ def _to_float32(magnitude, exponent):
 
 
 @triton.jit
-def _add_int64(value, term, exponent, W: tl.constexpr, WRAPS: tl.constexpr):
+def _add_int64(value, term, exponent, REGISTER: tl.constexpr):
     """The register after adding RZ(term x 2^exponent)."""
+    W: tl.constexpr = REGISTER.width
     magnitude = tl.where(term < 0, -term, term)
     left = tl.minimum(tl.maximum(exponent, 0), 63).to(tl.int64)
     right = tl.minimum(tl.maximum(-exponent, 0), 63).to(tl.int64)
     units = (magnitude >> right) << left
-    if WRAPS:
+    if REGISTER.wraps:
         units = tl.where(exponent > 63, 0, units)
         total = value + tl.where(term < 0, -units, units)
         return (total << (64 - W)) >> (64 - W)
@@ -152,47 +163,33 @@ def _int64_register(
     b_stride,
     blocks,
     limb_count,
-    W: tl.constexpr,
-    L: tl.constexpr,
-    WRAPS: tl.constexpr,
-    LSB: tl.constexpr,
-    BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr,
-    HAS_C: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
+    REGISTER: tl.constexpr,
+    WALK: tl.constexpr,
 ):
+    L: tl.constexpr = REGISTER.lsb
+    LSB: tl.constexpr = REGISTER.product_lsb
+    BLOCK: tl.constexpr = REGISTER.block
+    TILE: tl.constexpr = WALK.tile
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
+    length = blocks * BLOCK
     c = start_tile(
-        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, REGISTER.has_c, TILE
     )
-    a_values += in_strip(first_row, blocks * BLOCK, PACK)
+    a_values += in_strip(first_row, length, WALK.pack)
     a_scales += row
-    b_values += in_strip(first_column, blocks * BLOCK, PACK)
+    b_values += in_strip(first_column, length, WALK.pack)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
     zero = tl.zeros((TILE, TILE), tl.int64)
-    value = _add_int64(zero, _significand(known), exponent32(known) - FRACTION32 - L, W, WRAPS)
+    value = _add_int64(zero, _significand(known), exponent32(known) - FRACTION32 - L, REGISTER)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
-        _, low, terms = sum_terms(
-            a_values,
-            b_values,
-            BLOCK,
-            known * 0.0,
-            2.0**-LSB,
-            WIDTH,
-            HAS_INF,
-            PACK,
-            UNROLL // PACK,
-            TILE,
-        )
+        _, low, terms = sum_terms(a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK)
         exponent = s + (LSB - L)
-        value = _add_int64(value, low, exponent, W, WRAPS)
+        value = _add_int64(value, low, exponent, REGISTER)
         special += tl.where(is_finite(terms), 0.0, terms)
         a_scales += a_stride
         b_scales += b_stride
@@ -224,10 +221,9 @@ def _bits_from(bit, j):
 
 
 @triton.jit
-def _add_limbs(
-    limbs, limb_stride, limb_count, high, low, exponent, W: tl.constexpr, WRAPS: tl.constexpr
-):
+def _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, REGISTER: tl.constexpr):
     """Add RZ((high x 2^32 + low) x 2^exponent) to the register at `limbs`."""
+    W: tl.constexpr = REGISTER.width
     negative, high, low = pair_magnitude(high, low)
     w1, w2 = high & 0xFFFFFFFF, high >> 32
     # A negative addend is added as its complement plus one.
@@ -248,7 +244,7 @@ def _add_limbs(
         above_one = above_one & ((total >> kept) == ones)
         negative = total >= (1 << 31)  # in the end, the sign
     tl.debug_barrier()
-    if not WRAPS:
+    if not REGISTER.wraps:
         outside = (above_zero | above_one) == 0
         if tl.max(outside.to(tl.int32)) > 0:
             for j in range(limb_count):
@@ -261,8 +257,9 @@ def _add_limbs(
 
 
 @triton.jit
-def _round_limbs(limbs, limb_stride, W: tl.constexpr, L: tl.constexpr):
+def _round_limbs(limbs, limb_stride, REGISTER: tl.constexpr):
     """RNE of the register to float32; it is left as its magnitude."""
+    W: tl.constexpr = REGISTER.width
     count: tl.constexpr = (W + 31) // 32
     top: tl.constexpr = (W - 1) % 32 + 1  # bits of the highest limb
     last = tl.load(limbs + (count - 1) * limb_stride).to(tl.int64)
@@ -287,7 +284,7 @@ def _round_limbs(limbs, limb_stride, W: tl.constexpr, L: tl.constexpr):
         exponent = tl.where(takes, 32 * j, exponent)
         leading = tl.where(takes, (leading << 32) | limb, leading)
     leading = leading | (lost != 0).to(tl.int64)
-    return _to_float32(tl.where(negative, -leading, leading), exponent + L)
+    return _to_float32(tl.where(negative, -leading, leading), exponent + REGISTER.lsb)
 
 
 @triton.jit
@@ -307,26 +304,23 @@ def _wide_register(
     b_stride,
     blocks,
     limb_count,
-    W: tl.constexpr,
-    L: tl.constexpr,
-    WRAPS: tl.constexpr,
-    LSB: tl.constexpr,
-    BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr,
-    HAS_C: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
+    REGISTER: tl.constexpr,
+    WALK: tl.constexpr,
 ):
+    L: tl.constexpr = REGISTER.lsb
+    LSB: tl.constexpr = REGISTER.product_lsb
+    BLOCK: tl.constexpr = REGISTER.block
+    TILE: tl.constexpr = WALK.tile
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
+    length = blocks * BLOCK
     c = start_tile(
-        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, REGISTER.has_c, TILE
     )
-    a_values += in_strip(first_row, blocks * BLOCK, PACK)
+    a_values += in_strip(first_row, length, WALK.pack)
     a_scales += row
-    b_values += in_strip(first_column, blocks * BLOCK, PACK)
+    b_values += in_strip(first_column, length, WALK.pack)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -335,27 +329,16 @@ def _wide_register(
     zero = tl.zeros((TILE, TILE), tl.int64)
     start = _significand(known)
     exponent = exponent32(known) - FRACTION32 - L
-    _add_limbs(limbs, limb_stride, limb_count, zero, start, exponent, W, WRAPS)
+    _add_limbs(limbs, limb_stride, limb_count, zero, start, exponent, REGISTER)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
-        high, low, terms = sum_terms(
-            a_values,
-            b_values,
-            BLOCK,
-            known * 0.0,
-            2.0**-LSB,
-            WIDTH,
-            HAS_INF,
-            PACK,
-            UNROLL // PACK,
-            TILE,
-        )
+        high, low, terms = sum_terms(a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK)
         exponent = s + (LSB - L)
-        _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)
+        _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, REGISTER)
         special += tl.where(is_finite(terms), 0.0, terms)
         a_scales += a_stride
         b_scales += b_stride
         a_values += BLOCK * STRIP
         b_values += BLOCK * STRIP
-    rounded = _round_limbs(limbs, limb_stride, W, L)
+    rounded = _round_limbs(limbs, limb_stride, REGISTER)
     store_tile(result, tl.where(special == 0, rounded, special), row, column, m, n)

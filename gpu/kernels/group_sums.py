@@ -1,10 +1,10 @@
 """Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`.
 
-Elements are E2M1: a group's sum is a small integer in units of its lowest digit, and what is left
-of several of them beside c fits the integers that float64 holds.
+Elements are E2M1: a group's sum is a small integer in units of its lowest digit. Several aligned
+sums and c fit the integers that float64 holds.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -13,17 +13,31 @@ from torch import Tensor
 
 from ...model.accumulators.group_sums import GroupSums
 from ...model.products import NO_EXPONENT, Pair
-from .arithmetic import exponent32, is_finite, power64, toward_zero
+from .arithmetic import INT32, exponent32, is_finite, power64, toward_zero
 from .emulate import start_tile, store_tile
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
-from .terms import sum_terms
+from .terms import Walk, sum_terms
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 TILE = 32  # rows and columns of a program
-UNROLL = tl.constexpr(4)  # terms whose loads are under way at once
+UNROLL = 4  # terms whose loads are under way at once
 LOWEST = tl.constexpr(NO_EXPONENT)
+
+
+class Rule(NamedTuple):
+    """Group sums as the kernel computes them, one constexpr.
+
+    fraction_bits: of the grid below the largest scale. lsb: exponent of a product's last digit.
+    terms: per group. together: groups that are aligned at once.
+    """
+
+    fraction_bits: int
+    lsb: int
+    terms: int
+    together: int
+    has_c: bool
 
 
 def refusal(rule: GroupSums, block_size: int) -> str | None:
@@ -56,13 +70,14 @@ def run(product: "Product") -> Tensor:
         a.nan.shape[1],
         b.nan.shape[1],
         a_scales.shape[1],
-        F=rule.fraction_bits,
-        LSB=Pair(*product.formats).lsb,
-        TERMS=terms,
-        TOGETHER=triton.cdiv(rule.together, terms),
-        HAS_C=product.c is not None,
-        PACK=pack,
-        TILE=TILE,
+        RULE=Rule(
+            rule.fraction_bits,
+            Pair(*product.formats).lsb,
+            terms,
+            triton.cdiv(rule.together, terms),
+            product.c is not None,
+        ),
+        WALK=Walk(TILE, pack, UNROLL, split=False, width=INT32, has_inf=False),
     )
     return result
 
@@ -88,27 +103,26 @@ def _sum_groups(
     a_stride,
     b_stride,
     groups,
-    F: tl.constexpr,
-    LSB: tl.constexpr,
-    TERMS: tl.constexpr,
-    TOGETHER: tl.constexpr,
-    HAS_C: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
+    RULE: tl.constexpr,
+    WALK: tl.constexpr,
 ):
+    F: tl.constexpr = RULE.fraction_bits
+    LSB: tl.constexpr = RULE.lsb
+    TERMS: tl.constexpr = RULE.terms
+    TILE: tl.constexpr = WALK.tile
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
     length = groups * TERMS
     c = start_tile(
-        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, HAS_C, TILE
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, RULE.has_c, TILE
     )
-    a_values += in_strip(first_row, length, PACK)
-    b_values += in_strip(first_column, length, PACK)
+    a_values += in_strip(first_row, length, WALK.pack)
+    b_values += in_strip(first_column, length, WALK.pack)
     a_scales += row
     b_scales += column
-    for first in range(0, groups, TOGETHER):
-        count = tl.minimum(TOGETHER, groups - first)
+    for first in range(0, groups, RULE.together):
+        count = tl.minimum(RULE.together, groups - first)
         known = tl.where(is_finite(c), c, 0.0)
         largest = tl.where(known == 0, LOWEST, exponent32(known))  # a zero c takes no part
         a_at, b_at = a_scales, b_scales
@@ -118,9 +132,7 @@ def _sum_groups(
             b_at += b_stride
         total = (known.to(tl.float64) * power64(F - largest)).to(tl.int64)
         for _ in range(count):
-            _, units, _ = sum_terms(
-                a_values, b_values, TERMS, known * 0.0, 2.0**-LSB, 0, False, PACK, UNROLL, TILE
-            )
+            _, units, _ = sum_terms(a_values, b_values, TERMS, known * 0.0, 2.0**-LSB, WALK)
             shift = _scale(a_scales, b_scales) - largest + (F + LSB)
             total += (units.to(tl.float64) * power64(shift)).to(tl.int64)
             a_values += TERMS * STRIP

@@ -46,12 +46,12 @@ class Operand:
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What kernels take that align elements."""
+        """Arguments of kernels that align elements."""
         return self.values, self.units, self.scales, self.nan
 
     @property
     def without_units(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What kernels take whose grid does not follow from the elements: values, scales, nan."""
+        """Arguments of kernels whose grid does not depend on the elements: values, scales, nan."""
         return self.values, self.scales, self.nan
 
 
@@ -115,7 +115,7 @@ def prepare(
     split: bool,
     order: NDArray[np.int64] | None = None,
 ) -> Callable[[Tensor, Tensor], Operand]:
-    """What makes the Operand of codes and scales like these, which are not kept.
+    """Function that makes the Operand of similar codes and scales; it keeps none of these.
 
     order: the places of a block in the order in which they are laid out; None for one by one.
     """
@@ -160,7 +160,7 @@ def tile_origin(rows, TILE: tl.constexpr):
 
 @triton.jit
 def in_strip(first_row, length, PACK: tl.constexpr):
-    """Where the values of a row begin, of which the strip holds the next."""
+    """Offset of a row's values in its strip."""
     strip = (first_row // STRIP).to(tl.int64) * length * STRIP
     return strip + first_row % STRIP * PACK
 
@@ -204,6 +204,6 @@ def _decode(
     at = block[None, :] * padded + r[:, None]
     stored = (block < blocks)[None, :] & (r < padded)[:, None]
     tl.store(exponents + at, scale - SCALE_BIAS, mask=stored)
-    found = tl.max(is_nan.to(tl.int32), axis=1)
-    found |= tl.max((scale == NAN_SCALE).to(tl.int32), axis=1)
-    tl.store(nan + part.to(tl.int64) * padded + r, found.to(tl.int8))
+    holds_nan = tl.max(is_nan.to(tl.int32), axis=1)
+    holds_nan |= tl.max((scale == NAN_SCALE).to(tl.int32), axis=1)
+    tl.store(nan + part.to(tl.int64) * padded + r, holds_nan.to(tl.int8))

@@ -1,7 +1,7 @@
-"""Quantisation: which kernel, and the one along rows; also packed.
+"""The executor ``triton`` of `mxdot.gpu.quantize`: choice of a kernel, and the kernel along rows.
 
-The executor ``triton`` of `mxdot.gpu.quantize`. A tensor is seen as (outer, length, inner), with
-blocks along `length`; where `inner` is 1, blocks are contiguous.
+A tensor is seen as (outer, length, inner), with blocks along `length`; if `inner` is 1, blocks are
+contiguous.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,15 @@ import triton.language as tl
 from torch import Tensor
 
 from . import quantize_pairs
-from .encode import quantize_tile, store_codes
+from .encode import Rules, empty_codes, quantize_tile, signed, store_codes
 from .launch import Launch
 from .quantize_columns import quantize_columns
-from .quantize_rules import Rules, empty_codes, signed
 
 if TYPE_CHECKING:
     from ..ops.quantize import Quantization
 
 ROW_TILE = 4096  # elements of a program with contiguous blocks
-PACKED_WARPS = 2  # of such a program: the threads that store have more to do for each exchange
+PACKED_WARPS = 2  # with packed codes: storing threads have more work per exchange
 
 
 def refusal(request: "Quantization") -> str | None:
@@ -52,7 +51,7 @@ def run(request: "Quantization") -> tuple[Tensor, Tensor]:
 def prepare(
     request: "Quantization",
 ) -> Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]:
-    """What `run` does for requests like this one, given `x` and `words` (see `once.Prepared`)."""
+    """The work for requests like this one, given `x` and `words` (`call_cache.Prepared`)."""
     rules, shape, axis = Rules.of(request), request.x.shape, request.axis
     if axis < len(shape) - 1 or not request.x.is_contiguous():
         empty = replace(request, x=request.x.new_empty(0), words=None)
@@ -90,7 +89,7 @@ def quantize_rows(
     codes = empty_codes(total, rules, packed, x)
     scales = torch.empty(count, dtype=torch.uint8, device=x.device)
     if count and quantize_pairs.takes(x, rules, packed):
-        quantize_pairs.launch(count, rules)(x, codes, scales, count)
+        quantize_pairs.launch(count, rules, x.device)(x, codes, scales, count)
     elif count:
         launch = _rows_launch(count, rules, packed, words is not None, x.device)
         launch(x, signed(words, x), codes, scales, count)
@@ -109,7 +108,7 @@ def _rows_launch(
         PACKED=packed,
         HAS_WORDS=has_words,
         num_warps=PACKED_WARPS if packed else 4,
-        **rules.constants(where),
+        ENCODING=rules.encoding(where),
     )
 
 
@@ -124,20 +123,7 @@ def _quantize_rows(
     BLOCKS: tl.constexpr,
     PACKED: tl.constexpr,
     HAS_WORDS: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    EMAX: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST: tl.constexpr,
-    CEILING: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    INF_CODE: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ROUNDING: tl.constexpr,
-    ELEMENT: tl.constexpr,
-    CONVERT: tl.constexpr,
+    ENCODING: tl.constexpr,
 ):
     first = tl.program_id(0).to(tl.int64) * BLOCKS
     block = first + tl.arange(0, BLOCKS)
@@ -151,20 +137,7 @@ def _quantize_rows(
         tile,
         random,
         1,
-        M,
-        EMIN,
-        EMAX,
-        BITS,
-        INTEGER,
-        LARGEST,
-        CEILING,
-        LARGEST_CODE,
-        INF_CODE,
-        NAN_CODE,
-        SCALE_RULE,
-        ROUNDING,
-        ELEMENT,
-        CONVERT,
+        ENCODING,
     )
-    store_codes(codes, tile_codes, first, 0, count, BLOCK, BITS, PACKED)
+    store_codes(codes, tile_codes, first, 0, count, BLOCK, ENCODING.bits, PACKED)
     tl.store(scales + block[:, None], tile_scales, mask=inside)

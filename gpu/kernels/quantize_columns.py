@@ -1,18 +1,45 @@
 """Quantisation kernels along columns, and along both axes in one pass; also packed.
 
-A part of the executor ``triton`` of `mxdot.gpu.quantize`, and all of that of `quantize_both`.
+The executor ``triton`` of `mxdot.gpu.quantize_both`; `quantize` takes the columns here.
 """
+
+from typing import TYPE_CHECKING
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from .encode import quantize_tile, store_codes
-from .quantize_rules import Rules, empty_codes, signed
+from .encode import Rules, empty_codes, quantize_tile, signed, store_codes
+
+if TYPE_CHECKING:
+    from ..ops.quantize_both import Both
 
 WARP_TILE = 2048  # elements of a warp with blocks along columns
 TALL, TALL_WARPS = 128, 8  # rows and warps of a program that turns its columns
+
+
+def refusal(request: "Both") -> str | None:
+    """Why the kernel cannot take `request`; None when it can."""
+    return Rules.of(request.rows).refusal(request.device)
+
+
+def run(request: "Both") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Codes and scales of the rows, then of the columns."""
+    rows, columns = request.rows, request.columns
+    rules, (m, k) = Rules.of(rows), rows.x.shape
+    codes, scales, column_codes, column_scales = quantize_both(
+        rows.x.contiguous(), rules, rows.words, columns.words, transposed=request.transposed
+    )
+    shape, scale_shape = (m, k), (m // rules.block_size, k)
+    if request.transposed:
+        shape, scale_shape = (k, m), (k, m // rules.block_size)
+    return (
+        codes.view(m, k),
+        scales.view(m, k // rules.block_size),
+        column_codes.view(shape),
+        column_scales.view(scale_shape),
+    )
 
 
 def quantize_columns(
@@ -101,7 +128,7 @@ def _launch_columns(
         ROWS=rows is not None,
         HAS_WORDS=words is not None,
         num_warps=warps,
-        **rules.constants(x.device),
+        ENCODING=rules.encoding(x.device),
     )
 
 
@@ -159,22 +186,10 @@ def _quantize_columns(
     TRANSPOSED: tl.constexpr,
     ROWS: tl.constexpr,
     HAS_WORDS: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    EMAX: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST: tl.constexpr,
-    CEILING: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    INF_CODE: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ROUNDING: tl.constexpr,
-    ELEMENT: tl.constexpr,
-    CONVERT: tl.constexpr,
+    ENCODING: tl.constexpr,
 ):
     HEIGHT: tl.constexpr = BLOCKS * BLOCK
+    BITS: tl.constexpr = ENCODING.bits
     across, down = tl.cdiv(inner, WIDTH), tl.cdiv(length, HEIGHT)
     tile_row = tl.program_id(0) // across
     column = (tl.program_id(0) - tile_row * across) * WIDTH
@@ -190,60 +205,40 @@ def _quantize_columns(
         PER_ROW: tl.constexpr = WIDTH // BLOCK
         if HAS_WORDS:
             random = _load_columns(row_words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
-        found, found_scales = quantize_tile(
+        tile_codes, tile_scales = quantize_tile(
             tile.reshape((HEIGHT, PER_ROW, BLOCK)),
             random.reshape((HEIGHT, PER_ROW, BLOCK)),
             2,
-            M,
-            EMIN,
-            EMAX,
-            BITS,
-            INTEGER,
-            LARGEST,
-            CEILING,
-            LARGEST_CODE,
-            INF_CODE,
-            NAN_CODE,
-            SCALE_RULE,
-            ROUNDING,
-            ELEMENT,
-            CONVERT,
+            ENCODING,
         )
-        row_tile = found.reshape((HEIGHT, WIDTH))
+        row_tile = tile_codes.reshape((HEIGHT, WIDTH))
         store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
-        row_tile = found_scales.reshape((HEIGHT, PER_ROW))
-        store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)
+        row_tile = tile_scales.reshape((HEIGHT, PER_ROW))
+        store_codes(
+            row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, ENCODING.bits, False
+        )
     if HAS_WORDS:
         random = _load_columns(words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
-    found, found_scales = quantize_tile(
+    tile_codes, tile_scales = quantize_tile(
         tile,
         random,
         1,
-        M,
-        EMIN,
-        EMAX,
-        BITS,
-        INTEGER,
-        LARGEST,
-        CEILING,
-        LARGEST_CODE,
-        INF_CODE,
-        NAN_CODE,
-        SCALE_RULE,
-        ROUNDING,
-        ELEMENT,
-        CONVERT,
+        ENCODING,
         ANY_EMAX,
     )
-    column_codes = found.reshape((HEIGHT, WIDTH))
-    column_scales = found_scales.reshape((BLOCKS, WIDTH))
+    column_codes = tile_codes.reshape((HEIGHT, WIDTH))
+    column_scales = tile_scales.reshape((BLOCKS, WIDTH))
     # Scales are bytes: their tiles are stored as codes that are never packed.
     codes += slab * BITS // 8 if PACKED else slab
     scales += slab // BLOCK
     blocks = length // BLOCK
     if TRANSPOSED:
         store_codes(codes, column_codes.trans(), column, row, inner, length, BITS, PACKED)
-        store_codes(scales, column_scales.trans(), column, row // BLOCK, inner, blocks, BITS, False)
+        store_codes(
+            scales, column_scales.trans(), column, row // BLOCK, inner, blocks, ENCODING.bits, False
+        )
     else:
         store_codes(codes, column_codes, row, column, length, inner, BITS, PACKED)
-        store_codes(scales, column_scales, row // BLOCK, column, blocks, inner, BITS, False)
+        store_codes(
+            scales, column_scales, row // BLOCK, column, blocks, inner, ENCODING.bits, False
+        )

@@ -4,8 +4,6 @@ The bits are those of the kernel in `quantize.py`: rounding to nearest even, and
 NaN or an infinity are poisoned.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 import triton
 import triton.language as tl
@@ -13,15 +11,12 @@ from torch import Tensor
 
 from ...model.formats import E2M1
 from . import device
-from .encode import NAN_SCALE, constants, scale_code
+from .encode import NAN_SCALE, Rules, scale_code
 from .launch import Launch
-
-if TYPE_CHECKING:
-    from .quantize_rules import Rules
 
 NEEDED = (9, 0)  # the compute capability that has the instructions below
 TILE = 4096  # elements of a program
-WARPS = 2  # of such a program
+WARPS = 2  # of a program
 
 # Magnitudes y below 8, as all are under their scale, have codes min(rne(2y), rne(y) + 2,
 # rne(y / 2) + 4, 7): lines rounded where bfloat16 counts by 1, from 128 on. The bits of 192 + c
@@ -58,7 +53,7 @@ FOUR = tl.constexpr(
 )
 
 
-def takes(x: Tensor, rules: "Rules", packed: bool) -> bool:
+def takes(x: Tensor, rules: Rules, packed: bool) -> bool:
     """Whether the kernel takes a contiguous `x`."""
     return (
         packed
@@ -71,16 +66,15 @@ def takes(x: Tensor, rules: "Rules", packed: bool) -> bool:
     )
 
 
-def launch(count: int, rules: "Rules") -> Launch:
-    """Of `count` blocks, to be called with x, codes, scales and the count."""
+def launch(count: int, rules: Rules, where: torch.device) -> Launch:
+    """The kernel for `count` blocks; called with x, codes, scales and the count."""
     tile = TILE // rules.block_size
-    rule = constants(rules.format, rules.scale_rule, rules.rounding, rules.nonfinite, False)
     return Launch(
         _quantize_pairs,
         (triton.cdiv(count, tile),),
         PAIRS=rules.block_size // 2,
         BLOCKS=tile,
-        **{name: rule[name] for name in ("M", "EMAX", "CEILING", "SCALE_RULE")},
+        ENCODING=rules.encoding(where),
         num_warps=WARPS,
     )
 
@@ -100,10 +94,7 @@ def _quantize_pairs(
     count,
     PAIRS: tl.constexpr,
     BLOCKS: tl.constexpr,
-    M: tl.constexpr,
-    EMAX: tl.constexpr,
-    CEILING: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
+    ENCODING: tl.constexpr,
 ):
     block = tl.program_id(0).to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)
     inside = (block < count)[:, None]
@@ -115,14 +106,14 @@ def _quantize_pairs(
     largest = tl.maximum(both >> 16, both & 0xFFFF)
     poisoned = largest >= 0x7F80
     # The scale of a poisoned block is not seen, but its bits must not overflow.
-    amax = tl.where(poisoned, 0, largest) if SCALE_RULE else largest
-    scale = scale_code(amax << 16, M, EMAX, CEILING, SCALE_RULE)
+    amax = tl.where(poisoned, 0, largest) if ENCODING.scale_rule else largest
+    scale = scale_code(amax << 16, ENCODING)
     factor = (NAN_SCALE - 1 - scale) << 7  # 1 / scale as bfloat16: a normal number, for EMAX is 2
     factor |= factor << 16
-    found = tl.inline_asm_elementwise(
+    codes_of_pairs = tl.inline_asm_elementwise(
         CODES, "=r,r,r", [magnitudes, factor], dtype=tl.int32, is_pure=True, pack=1
     )
-    even, odd = tl.split(found.reshape((BLOCKS, PAIRS // 4, 2, 2)))
+    even, odd = tl.split(codes_of_pairs.reshape((BLOCKS, PAIRS // 4, 2, 2)))
     left, right = tl.split(pairs.reshape((BLOCKS, PAIRS // 4, 2, 2)))
     four = tl.inline_asm_elementwise(
         FOUR, "=r,r,r,r,r", [even, odd, left, right], dtype=tl.int32, is_pure=True, pack=1

@@ -14,9 +14,8 @@ from ..names import named_format
 from ..ops.regroup import GROUP, padded
 from . import device
 from .decode import Codes, decode, scale_value
-from .encode import quantize_tile
+from .encode import Rules, quantize_tile
 from .launch import Launch
-from .quantize_rules import Rules
 from .regroup import regrouped
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def prepare(request: "QuantizeRegrouped") -> Callable[[Tensor], tuple[Tensor, Te
         GROUPS=TILE_GROUPS,
         FORMAT=Codes.of(rules.format, where),
         HAS_CONVERSION=device.has_fp8_conversion(where),
-        **rules.constants(where),
+        ENCODING=rules.encoding(where),
     )
 
     def work(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,20 +80,7 @@ def _quantize_regrouped(
     GROUPS: tl.constexpr,
     FORMAT: tl.constexpr,
     HAS_CONVERSION: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    EMAX: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST: tl.constexpr,
-    CEILING: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    INF_CODE: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SCALE_RULE: tl.constexpr,
-    ROUNDING: tl.constexpr,
-    ELEMENT: tl.constexpr,
-    CONVERT: tl.constexpr,
+    ENCODING: tl.constexpr,
 ):
     WIDTH: tl.constexpr = GROUPS * PARTS * PART
     across = tl.cdiv(groups, GROUPS)
@@ -104,27 +90,14 @@ def _quantize_regrouped(
     inside = (row < rows)[:, None] & (k < length)[None, :]
     tile = tl.load(x + row[:, None] * length + k[None, :], mask=inside, other=0.0).to(tl.float32)
     tile = tile.reshape((ROWS * GROUPS * PARTS, PART))
-    found, found_scales = quantize_tile(
+    codes_of_tile, tile_scales = quantize_tile(
         tile,
         tile,
         1,
-        M,
-        EMIN,
-        EMAX,
-        BITS,
-        INTEGER,
-        LARGEST,
-        CEILING,
-        LARGEST_CODE,
-        INF_CODE,
-        NAN_CODE,
-        SCALE_RULE,
-        ROUNDING,
-        ELEMENT,
-        CONVERT,
+        ENCODING,
     )
-    elements = decode(found, FORMAT).reshape((ROWS, GROUPS, PARTS, PART))
-    scale = found_scales.to(tl.int32).reshape((ROWS, GROUPS, PARTS))
+    elements = decode(codes_of_tile, FORMAT).reshape((ROWS, GROUPS, PARTS, PART))
+    scale = tile_scales.to(tl.int32).reshape((ROWS, GROUPS, PARTS))
     new, top = regrouped(elements, scale, HAS_CONVERSION)
     at = row[:, None] * (groups * (PARTS * PART)) + k[None, :]
     written = (k < groups * (PARTS * PART))[None, :]

@@ -1,6 +1,7 @@
 """Triton functions that take the sum of a step's terms into c, the running value (section 5).
 
-FRACTION, EMIN: the fraction bits and the least exponent of its format, as a float32 here.
+FRACTION, EMIN: fraction bits and least exponent of its format; here it is held as a float32.
+RULE: an `emulate.Rule`.
 """
 
 import triton
@@ -65,72 +66,52 @@ def add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def add_aligned(
-    c,
-    high,
-    low,
-    exponent,
-    s,
-    F: tl.constexpr,
-    WIDTH: tl.constexpr,
-    SPLIT: tl.constexpr,
-    FRACTION: tl.constexpr,
-    EMIN: tl.constexpr,
-):
+def add_aligned(c, high, low, exponent, s, RULE: tl.constexpr, WALK: tl.constexpr):
     """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
-    total = sum_to_odd(high, low, WIDTH) * power64(exponent - F)
+    total = sum_to_odd(high, low, WALK.width) * power64(exponent - RULE.fraction_bits)
     block = toward_zero(total, 0)
-    if SPLIT:  # which may overflow
+    if WALK.split:  # which may overflow
         known = tl.where(is_finite(block), block, 0.0)
-        added = add_block(c, known.to(tl.float64), s, FRACTION, EMIN)
+        added = add_block(c, known.to(tl.float64), s, RULE.mantissa_bits, RULE.emin)
         return tl.where(is_finite(block), added, block)
     else:
-        return add_block(c, block.to(tl.float64), s, FRACTION, EMIN)
+        return add_block(c, block.to(tl.float64), s, RULE.mantissa_bits, RULE.emin)
 
 
 @triton.jit
-def fuse(
-    c,
-    high,
-    low,
-    exponent,
-    F: tl.constexpr,
-    WIDTH: tl.constexpr,
-    DROPPED: tl.constexpr,
-    NEAREST: tl.constexpr,
-    FRACTION: tl.constexpr,
-    EMIN: tl.constexpr,
-):
-    """`fused`: the sum and c on the grid 2^(exponent - F), RNE if NEAREST, else RZ to as many
-    fraction bits as float32 has but for the last DROPPED."""
-    if WIDTH == 0:  # c beside a sum of 32 bits: both are exact in float64
+def fuse(c, high, low, exponent, RULE: tl.constexpr, WALK: tl.constexpr):
+    """`fused`: the sum and c on the grid 2^(exponent - F), rounded as RULE says."""
+    F: tl.constexpr = RULE.fraction_bits
+    FRACTION: tl.constexpr = RULE.mantissa_bits
+    EMIN: tl.constexpr = RULE.emin
+    if WALK.width == 0:  # c and a sum of 32 bits: both are exact in float64
         # In two steps, for a subnormal c may rise far; beyond them it is zero, before or after.
         grid = tl.minimum(tl.maximum(F - exponent, -252), 252)
         half = grid >> 1
         aligned = c * power32(half) * power32(grid - half)
         total = low.to(tl.float64) + aligned.to(tl.int32).to(tl.float64)
     else:
-        c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WIDTH)
-        total = sum_to_odd(high + c_high, low + c_low, WIDTH)
+        c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WALK.width)
+        total = sum_to_odd(high + c_high, low + c_low, WALK.width)
     exact = total * power64(exponent - F)
-    if NEAREST:
+    if RULE.nearest:
         return _nearest(exact, FRACTION, EMIN)
     elif EMIN == 1 - BIAS32:  # of bfloat16 too, which is a float32 without its last bits
-        return toward_zero(exact, DROPPED)
+        return toward_zero(exact, RULE.dropped)
     else:
         return narrowed(exact, FRACTION, EMIN, False)
 
 
 @triton.jit
-def grid_exponent(unit, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr, EMIN: tl.constexpr):
-    """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
-    c, and at least LEAST. none: where no term has one."""
-    if RULE == 1:
+def grid_exponent(unit, none, c, s, RULE: tl.constexpr):
+    """The exponent that the grid hangs from: the largest unit digit's, or, in `fused`, with s and
+    c, and at least the rule's least. none: where no term has one."""
+    if RULE.kind == 1:
         return tl.where(none, 0, unit)
     else:
         # A zero c takes no part; where the products are zero too, any exponent will do.
         c_exponent = exponent32(c)
-        if EMIN > 1 - BIAS32:
-            c_exponent = tl.maximum(c_exponent, EMIN)
+        if RULE.emin > 1 - BIAS32:
+            c_exponent = tl.maximum(c_exponent, RULE.emin)
         other = tl.where(none, c_exponent, tl.maximum(unit + s, c_exponent))
-        return tl.maximum(tl.where((c == 0) & ~none, unit + s, other), LEAST)
+        return tl.maximum(tl.where((c == 0) & ~none, unit + s, other), RULE.least)

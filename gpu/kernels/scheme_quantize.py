@@ -26,8 +26,7 @@ from ...model.schemes.scales import Scales, scales
 from . import device, scheme_rows
 from .arithmetic import INFINITY32
 from .decode import LONGEST_CODE
-from .rounded import element_code, element_constants
-from .scheme_rows import plain_codes
+from .scheme_rows import Element, element_code, plain_codes
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -114,7 +113,7 @@ def _tile(width: int) -> dict[str, int]:
 
 
 def _grid(rows: int, parts: int, tile: dict[str, int]) -> tuple[int]:
-    """Programs for rows of so many parts."""
+    """Grid of programs for rows of `parts` parts."""
     return (triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(parts, tile["PARTS"]),)
 
 
@@ -145,7 +144,7 @@ def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group, plain: 
         PLAIN=plain,
         FUSED=plain and not device.interpreted(),
         **tile,
-        **element_constants(made.element),
+        ELEMENT=Element.of(made.element),
     )
     return codes
 
@@ -195,13 +194,7 @@ def _make_codes(
     columns,
     height,
     width,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    UNIT: tl.constexpr,
-    LOWEST: tl.constexpr,
-    LARGEST: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
+    ELEMENT: tl.constexpr,
     WHOLE: tl.constexpr,
     HAS_ZERO: tl.constexpr,
     PLAIN: tl.constexpr,
@@ -225,15 +218,13 @@ def _make_codes(
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     if PLAIN:
         scale = scale.to(tl.float32)[:, :, None]
-        code = plain_codes(value, scale, drop, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED)
+        code = plain_codes(value, scale, drop, ELEMENT, FUSED)
     else:
         value = tl.where(drop, 0.0, value)
-        near = (value.to(tl.float64) * (UNIT / scale)[:, :, None]).to(tl.float32)
-        scale = scale[:, :, None] / UNIT
+        near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, :, None]).to(tl.float32)
+        scale = scale[:, :, None] / ELEMENT.unit
         zero_point = 0
         if HAS_ZERO:
             zero_point = tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
-        code = element_code(
-            value, near, scale, zero_point, BITS, INTEGER, LOWEST, LARGEST, M, EMIN, False
-        )
+        code = element_code(value, near, scale, zero_point, ELEMENT, False)
     tl.store(codes + at, code, mask=inside)

@@ -1,12 +1,12 @@
-"""Schemes with one float32 scale to a row: extremes, scales and codes of one launch.
+"""Codes of quotients without a division, and schemes with one float32 scale per row.
 
-A part of `scheme_quantize`. A row stays in registers where it is not too long. A code is found as
-there, but for the sign of value less midpoint times scale: with a scale of float32, one
-multiplication fused with an addition has it, where float64 takes four conversions.
+Used by `scheme_quantize`. Rows with one scale take one launch for extremes, scales and codes, and a
+row stays in registers unless it is too long. With a float32 scale one fused multiplication and
+addition gives the sign of value - midpoint x scale, where float64 takes four conversions.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -14,21 +14,47 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import FLOAT32
+from ...model.formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
 from . import device
-from .arithmetic import INFINITY32
+from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .launch import Launch
-from .rounded import element_code, element_constants
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
 
 SHORTEST = 256  # shorter rows would leave threads without work
 LONGEST_PART = 16384  # elements of a row that a program has at once
-OF_WARP = 2048
+OF_WARP = 2048  # elements
 NAN_BITS, LARGEST_BITS = tl.constexpr(FLOAT32.nan_code), tl.constexpr(FLOAT32.largest_code)
+FAR = tl.constexpr(2.0**20)  # beyond every code, and what a zero point makes of it
 TINY = tl.constexpr(2.0**-64)  # scales below it, and values under them, are taken 2^64 as large
+
+
+class Element(NamedTuple):
+    """Compile-time parameters of `element_code`, one constexpr.
+
+    unit: integers per value 1. lowest: the least integer. largest: the greatest integer, or the
+    code of the largest float. m, emin: mantissa bits and least exponent of a float, else 0.
+    """
+
+    bits: int
+    integer: bool
+    unit: float
+    lowest: int
+    largest: int
+    m: int
+    emin: int
+
+    @classmethod
+    def of(cls, element: ElementFormat) -> "Element":
+        """The constants of `element`."""
+        if isinstance(element, IntegerFormat):
+            unit, ends = 2.0**element.fraction_bits, (element.lowest_encoded, element.highest)
+            return cls(element.bits, True, unit, *ends, 0, 0)
+        assert isinstance(element, FloatFormat)
+        largest, mantissa = element.largest_code, element.mantissa_bits
+        return cls(element.bits, element.is_integer, 1.0, 0, largest, mantissa, element.emin)
 
 
 def takes(request: "SchemeQuantization") -> bool:
@@ -46,7 +72,7 @@ def takes(request: "SchemeQuantization") -> bool:
 
 def is_plain(scheme: Scheme) -> bool:
     """Whether a code stands for itself times one float32."""
-    (level, *inner), unit = scheme.levels, element_constants(scheme.elements[0])["UNIT"]
+    (level, *inner), unit = scheme.levels, Element.of(scheme.elements[0]).unit
     return level.format == FLOAT32 and unit == 1 and not (inner or scheme.zero_point)
 
 
@@ -63,7 +89,7 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
         WHOLE=columns <= part,
         FUSED=not device.interpreted(),  # which rounds a product before it adds
         num_warps=max(1, part // OF_WARP),
-        **element_constants(element),
+        ELEMENT=Element.of(element),
     )
     scale_shape = (*shape[:-1], 1)
 
@@ -77,23 +103,67 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
 
 
 @triton.jit
+def _beyond(value, middle, scale, FUSED: tl.constexpr):
+    """A number with the sign of value - middle x scale.
+
+    FUSED: in float32, rounded once; else exact in float64.
+    """
+    if FUSED:
+        return tl.fma(-middle, scale, value)
+    else:
+        return value.to(tl.float64) - middle.to(tl.float64) * scale
+
+
+@triton.jit
+def element_code(
+    value,
+    near,
+    scale,
+    zero_point,
+    ELEMENT: tl.constexpr,
+    FUSED: tl.constexpr,
+):
+    """uint8 codes of float32 `value` / `scale`, nearest even, plus an int32 zero point.
+
+    near: float32, the quotient within a few last places. scale: float64, or float32 and FUSED.
+    """
+    if ELEMENT.integer:
+        below = tl.floor(tl.minimum(tl.maximum(near, -FAR), FAR))
+        rest = _beyond(value, below + 0.5, scale, FUSED)
+        digits = below.to(tl.int32)
+        digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
+        code = tl.minimum(tl.maximum(digits + zero_point, ELEMENT.lowest), ELEMENT.largest) & (
+            (1 << ELEMENT.bits) - 1
+        )
+    else:
+        size = tl.minimum(tl.abs(near), FAR)
+        M: tl.constexpr = ELEMENT.m
+        LEAST: tl.constexpr = ELEMENT.emin + BIAS32
+        exponent = tl.maximum(size.to(tl.int32, bitcast=True) >> FRACTION32, LEAST)
+        unit = ((exponent - M) << FRACTION32).to(tl.float32, bitcast=True)
+        inverse = ((exponent * -1 + (2 * BIAS32 + M)) << FRACTION32).to(tl.float32, bitcast=True)
+        digits = (size * inverse).to(tl.int32)
+        rest = _beyond(tl.abs(value), (digits.to(tl.float32) + 0.5) * unit, scale, FUSED)
+        digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
+        # A carry out of the significand runs into the exponent field, as it should.
+        code = tl.minimum(digits + ((exponent - LEAST) << M), ELEMENT.largest)
+        code |= (value.to(tl.int32, bitcast=True) >> 31) & (1 << (ELEMENT.bits - 1))
+    return code.to(tl.uint8)
+
+
+@triton.jit
 def plain_codes(
     value,
     scale,
     poisoned,
-    INTEGER: tl.constexpr,
-    BITS: tl.constexpr,
-    LOWEST: tl.constexpr,
-    LARGEST: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
+    ELEMENT: tl.constexpr,
     FUSED: tl.constexpr,
 ):
     """uint8 codes of float32 values under float32 scales, zeros where these are poisoned."""
     up = tl.where(scale < TINY, 1.0 / TINY, 1.0)
     value = tl.where(poisoned, 0.0, value) * up
     near = value * (1.0 / (scale * up))
-    return element_code(value, near, scale * up, 0, BITS, INTEGER, LOWEST, LARGEST, M, EMIN, FUSED)
+    return element_code(value, near, scale * up, 0, ELEMENT, FUSED)
 
 
 @triton.jit
@@ -103,13 +173,7 @@ def _quantize_rows(
     scales,
     columns,
     ROOM: tl.constexpr,
-    BITS: tl.constexpr,
-    INTEGER: tl.constexpr,
-    UNIT: tl.constexpr,
-    LOWEST: tl.constexpr,
-    LARGEST: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
+    ELEMENT: tl.constexpr,
     PART: tl.constexpr,
     WHOLE: tl.constexpr,
     FUSED: tl.constexpr,
@@ -131,12 +195,10 @@ def _quantize_rows(
     bits = tl.minimum(tl.maximum(ratio, 1), LARGEST_BITS)
     scale = bits.to(tl.float32, bitcast=True)
     tl.store(scales + row, tl.where(poisoned, NAN_BITS, bits).to(tl.float32, bitcast=True))
-    code = plain_codes(value, scale, poisoned, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED)
+    code = plain_codes(value, scale, poisoned, ELEMENT, FUSED)
     tl.store(codes + j, code, mask=j < columns)
     if not WHOLE:
         for k in range(PART, columns, PART):
             later = tl.load(x + k + j, mask=k + j < columns, other=0.0).to(tl.float32)
-            code = plain_codes(
-                later, scale, poisoned, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED
-            )
+            code = plain_codes(later, scale, poisoned, ELEMENT, FUSED)
             tl.store(codes + k + j, code, mask=k + j < columns)

@@ -1,7 +1,6 @@
 """Products on the tensor cores themselves: Triton's `tl.dot`, which becomes wgmma or mma.sync.
 
-Nothing is said here about what they compute: gpu/hardware/silicon.py says which accumulator that
-is, and agreement.py beside it holds it to that.
+gpu/hardware/silicon.py says which accumulator they are, and agreement.py compares them.
 """
 
 import re
@@ -51,7 +50,7 @@ def _blocks(
     a_ptr, b_ptr, a_scale_ptr, b_scale_ptr, c_ptr, out_ptr, m, n, k, block,
     HAS_C: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """As `_matrix`, but each 32 elements start from 0, are scaled, and are added in float32."""
+    """`_matrix` whose steps of 32 elements start from 0, are scaled, and are added in float32."""
     row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
     column = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)
     inside = (row < m)[:, None] & (column < n)[None, :]
@@ -120,7 +119,7 @@ def matrix(a: Tensor, b: Tensor, c: Tensor | None, promote: int = 0) -> Tensor:
 def blocks(
     a: Tensor, b: Tensor, a_scales: Tensor, b_scales: Tensor, block: int, c: Tensor | None
 ) -> Tensor:
-    """As `matrix`, with E8M0 scales uint8 (M, K / block), (N, K / block); each step from 0."""
+    """`matrix` with E8M0 scales uint8 (M, K / block), (N, K / block); each step starts from 0."""
     (m, k), n = a.shape, b.shape[0]
     out = torch.empty((m, n), dtype=torch.float32, device=a.device)
     tile = 128, 128

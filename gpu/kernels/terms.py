@@ -1,9 +1,13 @@
 """The terms of a step: their largest unit digit, their sums as integers, their tree.
 
-A tile of dot products at once; the rows of both operands lie side by side, PACK terms of each
-together, which one load takes (operands.py). Counts of terms are multiples of PACK. UNROLL: the
-loads that are under way at once.
+Functions work on a tile of dot products. The rows of both operands lie side by side, and one load
+takes a pack of terms per row (operands.py). Counts of terms are multiples of the pack.
+
+operands: the pointers (a_values, a_units, b_values, b_units) of a step. zero: a float32 tile of
+zeros, laid out over threads as the running values are.
 """
+
+from typing import NamedTuple
 
 import triton
 import triton.language as tl
@@ -21,11 +25,27 @@ LARGEST_HALF = tl.constexpr(FLOAT16.largest_finite)
 LEAST_POWER = tl.constexpr(FLOAT64.emin)
 
 
+class Walk(NamedTuple):
+    """How a kernel reads and sums terms, one constexpr.
+
+    tile: rows and columns of a program. pack: terms per load. unroll: loads under way at once.
+    split: whether elements are significands with exponents (`operands.is_split`). width: INT32,
+    INT64 or PAIR, for integer sums. has_inf: whether an element may be infinite.
+    """
+
+    tile: int
+    pack: int
+    unroll: int
+    split: bool
+    width: int
+    has_inf: bool
+
+
 @triton.jit
-def _pack(first, k, PACK: tl.constexpr, TILE: tl.constexpr):
-    """Terms k to k + PACK of each row, 16 bits each, as one word; term 0 of row 0 is at `first`."""
-    word: tl.constexpr = tl.int16 if PACK == 1 else tl.int32 if PACK == 2 else tl.int64
-    at = first + k * STRIP + tl.arange(0, TILE) * PACK
+def _pack(first, k, WALK: tl.constexpr):
+    """Terms from k on of each row, 16 bits each, as one word; term 0 of row 0 is at `first`."""
+    word: tl.constexpr = tl.int16 if WALK.pack == 1 else tl.int32 if WALK.pack == 2 else tl.int64
+    at = first + k * STRIP + tl.arange(0, WALK.tile) * WALK.pack
     return tl.load(at.to(tl.pointer_type(word)))
 
 
@@ -54,14 +74,13 @@ def _product(a_packs, b_packs, i: tl.constexpr, A: tl.constexpr, B: tl.constexpr
 
 
 @triton.jit
-def _largest_power(
-    a_units, b_units, count, zero, PACK: tl.constexpr, UNROLL: tl.constexpr, TILE: tl.constexpr
-):
+def _largest_power(a_units, b_units, count, zero, WALK: tl.constexpr):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
+    PACK: tl.constexpr = WALK.pack
     dtype: tl.constexpr = a_units.dtype.element_ty
     power = zero
-    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-        a, b = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
+    for k in tl.range(0, count, PACK, loop_unroll_factor=WALK.unroll):
+        a, b = _pack(a_units, k, WALK), _pack(b_units, k, WALK)
         for i in tl.static_range(PACK):
             power = tl.maximum(power, _product(a, b, i, dtype, dtype))
     return power
@@ -74,195 +93,126 @@ def _unit(a_packs, b_packs, i: tl.constexpr):
 
 
 @triton.jit
-def largest(
-    a_units,
-    b_units,
-    count,
-    zero,
-    SPLIT: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
-):
-    """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
-    all terms are zero."""
-    if SPLIT:
+def largest(a_units, b_units, count, zero, WALK: tl.constexpr):
+    """(exponent, none): the int32 exponent of the largest unit digit among each dot product's
+    terms, and whether all terms are zero."""
+    PACK: tl.constexpr = WALK.pack
+    if WALK.split:
         exponent = zero.to(tl.int32) + 2 * NONE
-        for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-            a, b = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
+        for k in tl.range(0, count, PACK, loop_unroll_factor=WALK.unroll):
+            a, b = _pack(a_units, k, WALK), _pack(b_units, k, WALK)
             for i in tl.static_range(PACK):
                 exponent = tl.maximum(exponent, _unit(a, b, i))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, zero, PACK, UNROLL, TILE)
+        power = _largest_power(a_units, b_units, count, zero, WALK)
         return exponent32(power), power == 0
 
 
 @triton.jit
-def sum_split(
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    count,
-    zero,
-    grid,
-    WIDTH: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
-):
-    """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
-    is not."""
-    dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
+def _sum_split(operands, count, zero, grid, WALK: tl.constexpr):
+    """`sum_terms` of RZ(term x 2^grid) of split elements; `special` is finite where all terms
+    are."""
+    PACK: tl.constexpr = WALK.pack
+    a_values, a_units, b_values, b_units = operands
+    dtype: tl.constexpr = tl.int32 if WALK.width == 0 else tl.int64
     low = zero.to(dtype)
     high = zero.to(dtype)
     special = zero
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
-    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-        a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
-        a_unit, b_unit = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
+    for k in tl.range(0, count, PACK, loop_unroll_factor=WALK.unroll):
+        a, b = _pack(a_values, k, WALK), _pack(b_values, k, WALK)
+        a_unit, b_unit = _pack(a_units, k, WALK), _pack(b_units, k, WALK)
         for i in tl.static_range(PACK):
             significand = _product(a, b, i, A, B)
             # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
             exponent = tl.maximum(_unit(a_unit, b_unit, i) + grid, -126)
-            upper, lower = truncate(significand * power32(exponent), WIDTH)
+            upper, lower = truncate(significand * power32(exponent), WALK.width)
             low += lower
-            if WIDTH == 2:
+            if WALK.width == 2:
                 high += upper
             special += significand
     return high, low, special
 
 
 @triton.jit
-def sum_terms(
-    a_values,
-    b_values,
-    count,
-    zero,
-    scale,
-    WIDTH: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
-):
+def sum_terms(a_values, b_values, count, zero, scale, WALK: tl.constexpr):
     """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
     says what infinite terms give (0 where there can be none)."""
-    dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
+    PACK: tl.constexpr = WALK.pack
+    dtype: tl.constexpr = tl.int32 if WALK.width == 0 else tl.int64
     low = zero.to(dtype)
     high = zero.to(dtype)
     special = zero
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
-    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-        a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
+    for k in tl.range(0, count, PACK, loop_unroll_factor=WALK.unroll):
+        a, b = _pack(a_values, k, WALK), _pack(b_values, k, WALK)
         for i in tl.static_range(PACK):
             term = _product(a, b, i, A, B)
-            upper, lower = truncate(term * scale, WIDTH)
+            upper, lower = truncate(term * scale, WALK.width)
             low += lower
-            if WIDTH == 2:
+            if WALK.width == 2:
                 high += upper
-            if HAS_INF:
+            if WALK.has_inf:
                 special += term
     return high, low, special
 
 
 @triton.jit
-def aligned_sum(
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    count,
-    zero,
-    grid,
-    WIDTH: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    SPLIT: tl.constexpr,
-    PACK: tl.constexpr,
-    UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
-):
-    """(high, low, special): as `sum_terms`, of RZ(term x 2^grid), of elements split or not."""
-    if SPLIT:
-        return sum_split(
-            a_values,
-            a_units,
-            b_values,
-            b_units,
-            count,
-            zero,
-            grid,
-            WIDTH,
-            PACK,
-            UNROLL,
-            TILE,
-        )
+def aligned_sum(operands, count, zero, grid, WALK: tl.constexpr):
+    """(high, low, special) as in `sum_terms`, of RZ(term x 2^grid), for elements split or not."""
+    if WALK.split:
+        return _sum_split(operands, count, zero, grid, WALK)
     else:
+        a_values, b_values = operands[0], operands[2]
         # Beyond these limits every term is far below the grid, or zero.
         scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
-        return sum_terms(a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE)
+        return sum_terms(a_values, b_values, count, zero, scale, WALK)
 
 
 @triton.jit
-def packs(
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    k,
-    SPLIT: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
-):
-    """What `scaled_term` takes of terms k to k + PACK."""
-    a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
-    if SPLIT:
-        return a, _pack(a_units, k, PACK, TILE), b, _pack(b_units, k, PACK, TILE)
+def packs(operands, k, WALK: tl.constexpr):
+    """The packs from term k on, for `scaled_term`."""
+    a_values, a_units, b_values, b_units = operands
+    a, b = _pack(a_values, k, WALK), _pack(b_values, k, WALK)
+    if WALK.split:
+        return a, _pack(a_units, k, WALK), b, _pack(b_units, k, WALK)
     else:
         return a, a, b, b
 
 
 @triton.jit
-def scaled_term(
-    a, a_unit, b, b_unit, i: tl.constexpr, s, A: tl.constexpr, B: tl.constexpr, SPLIT: tl.constexpr
-):
-    """(term, special): 2^s x term i of `packs`, float64, exact; and a float32 that is finite but
-    where a term is not, and is the same infinity, or NaN, there."""
+def scaled_term(terms, i: tl.constexpr, s, A: tl.constexpr, B: tl.constexpr, WALK: tl.constexpr):
+    """(term, special): 2^s x term i of `packs`, float64, exact; and a float32 that is finite where
+    the term is, and else the same infinity, or NaN."""
+    a, a_unit, b, b_unit = terms
     value = _product(a, b, i, A, B)
     exponent = s
-    if SPLIT:  # that of a zero is below all powers
+    if WALK.split:  # the exponent of a zero is below all powers
         exponent = tl.maximum(_unit(a_unit, b_unit, i) + s, LEAST_POWER)
     return value.to(tl.float64) * power64(exponent), value
 
 
 @triton.jit
-def tree(
-    a_first,
-    b_first,
-    COUNT: tl.constexpr,
-    LEFT: tl.constexpr,
-    PACK: tl.constexpr,
-    TILE: tl.constexpr,
-):
+def tree(a_first, b_first, COUNT: tl.constexpr, LEFT: tl.constexpr, WALK: tl.constexpr):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
     LEFT: a power of two, at least half of COUNT.
     """
-    if COUNT <= PACK:
-        a, b = _pack(a_first, 0, PACK, TILE), _pack(b_first, 0, PACK, TILE)
+    if WALK.pack >= COUNT:
+        a, b = _pack(a_first, 0, WALK), _pack(b_first, 0, WALK)
         A: tl.constexpr = a_first.dtype.element_ty
         B: tl.constexpr = b_first.dtype.element_ty
-        return _tree_of_pack(a, b, 0, PACK, A, B)
+        return _tree_of_pack(a, b, 0, WALK.pack, A, B)
     elif LEFT >= COUNT:
-        return tree(a_first, b_first, COUNT, LEFT // 2, PACK, TILE)
+        return tree(a_first, b_first, COUNT, LEFT // 2, WALK)
     else:
-        left = tree(a_first, b_first, LEFT, LEFT // 2, PACK, TILE)
+        left = tree(a_first, b_first, LEFT, LEFT // 2, WALK)
         a_first += LEFT * STRIP
         b_first += LEFT * STRIP
-        return left + tree(a_first, b_first, COUNT - LEFT, LEFT // 2, PACK, TILE)
+        return left + tree(a_first, b_first, COUNT - LEFT, LEFT // 2, WALK)
 
 
 @triton.jit

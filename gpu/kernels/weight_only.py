@@ -114,7 +114,7 @@ def run(request: "WeightOnlyRequest") -> Tensor:
 
 @triton.jit
 def _first_step(program, steps, programs):
-    """Where a program's steps begin: a step is a group of a tile; all have as many, or one less."""
+    """First step of a program. A step is a group of a tile; programs have as many, or one less."""
     return program * steps // programs
 
 
@@ -168,7 +168,7 @@ def _weights(words, TYPE: tl.constexpr, WARPS: tl.constexpr, CONVERT: tl.constex
     Axes are those of `mxdot.gpu.schemes.weight_only.AXES`. In registers nothing moves.
     """
     t0, t1, t2, t3, t4, t5, t6, t7 = _elements(words, TYPE, CONVERT)
-    # Axes behind those of the words: 32 columns, 16 columns, half.
+    # Axes after those of the words: 32 columns, 16 columns, half.
     even = tl.join(tl.join(t0, t4), tl.join(t2, t6))
     odd = tl.join(tl.join(t1, t5), tl.join(t3, t7))
     # part, warp, row, pair, 8 columns, one of the pair (words come in pairs), ...

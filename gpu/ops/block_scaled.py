@@ -2,7 +2,8 @@
 compute capability 10.0 and later, through the library's scaled product: operator
 `mxdot::block_scaled_matmul`. For use, not for the last bit.
 
-No such GPU has run this: what the library is given is compared with a plain reading of the layout.
+No GPU with these units has run this module. Tests compare the arguments of the library with a plain
+reading of the layout.
 """
 
 from functools import cache
@@ -13,19 +14,22 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import ScalingType, SwizzleType, pad
 
+from ...model.errors import integer
 from ...model.formats import E2M1, E4M3, E5M2
+from .. import checks
 from ..names import named_format
 from ..operators import operator
-from ..tensors.layout import tile_scales
+from ..tensors.formats import pack
 from ..tensors.mx import FLOAT8, MXTensor
-from ..tensors.packing import pack
 from ..tensors.scaled import ScaledTensor
 
 OLDEST = (10, 0)  # the compute capability that multiplies blocks
 BLOCK = 32  # elements of an MXFP8 block
-TAKEN = (E4M3.name, E5M2.name)  # of MXFP8; two E5M2 operands are none of the library's
+TAKEN = (E4M3.name, E5M2.name)  # of MXFP8; the library refuses two E5M2 operands
 NVFP4 = "nvfp4"  # the scheme
 ROWS, LENGTH = 16, 32  # rows and their lengths are filled up to multiples of these
+TILE_ROWS, TILE_BLOCKS = 128, 4  # of a tile
+ROW_GROUPS = 4  # a tile's rows are interleaved in groups of 32
 NEEDED = "a GPU of compute capability 10.0 or later"
 BlockScaled = MXTensor | ScaledTensor
 
@@ -60,7 +64,7 @@ def block_scaled_matmul(a: BlockScaled, b: BlockScaled, out_dtype: torch.dtype) 
     """The products of the rows of `a` (M, K) and `b` (N, K): both MXTensors of a pair that
     `pair_refusal` takes, in blocks of 32, or both NVFP4.
 
-    Without such units values are multiplied in float32. Results are rounded once to `out_dtype`.
+    Without these units values are multiplied in float32. Results are rounded once to `out_dtype`.
     Arguments are not checked here: `mx_matmul`, or a Recipe, has done it.
     """
     return _block_scaled_matmul(*_parts(a), *_parts(b), out_dtype)
@@ -126,3 +130,44 @@ def library(a: Operand, b: Operand, dtype: torch.dtype) -> Tensor:
         swizzle_b=b.swizzles,
         output_dtype=written,
     ).to(dtype)
+
+
+# The layout of scales -----------------------------------------------------------------------------
+
+
+# Tiles of 128 rows x 4 scales, 512 bytes. Inside a tile the scale of row r and block c is at
+# (r mod 32) x 16 + (r div 32) x 4 + c. Tiles follow each other along a row of tiles, then down.
+# Rows and blocks beyond the matrix are zero.
+
+
+def _tiles(rows: int, blocks: int) -> tuple[int, int]:
+    return -(-rows // TILE_ROWS), -(-blocks // TILE_BLOCKS)
+
+
+def tile_scales(scales: Tensor) -> Tensor:
+    """uint8 scales (rows, blocks) as the flat bytes of their tiles."""
+    scales = checks.uint8("scales", scales)
+    if scales.ndim != 2:
+        raise ValueError(f"scales must have shape (rows, blocks), not {tuple(scales.shape)}")
+    rows, blocks = scales.shape
+    down, across = _tiles(rows, blocks)
+    padded = scales.new_zeros(down * TILE_ROWS, across * TILE_BLOCKS)
+    padded[:rows, :blocks] = scales
+    tiles = padded.reshape(down, ROW_GROUPS, TILE_ROWS // ROW_GROUPS, across, TILE_BLOCKS)
+    return tiles.permute(0, 3, 2, 1, 4).reshape(-1)
+
+
+def untile_scales(tiled: Tensor, rows: int, blocks: int) -> Tensor:
+    """The inverse of `tile_scales`: flat uint8 to scales (rows, blocks)."""
+    tiled = checks.uint8("tiled", tiled)
+    rows, blocks = integer("rows", rows, 0), integer("blocks", blocks, 0)
+    down, across = _tiles(rows, blocks)
+    want = torch.Size([down * across * TILE_ROWS * TILE_BLOCKS])
+    if tiled.shape != want:
+        raise ValueError(
+            f"tiled must have shape {tuple(want)} for {rows} x {blocks} scales, "
+            f"not {tuple(tiled.shape)}"
+        )
+    tiles = tiled.reshape(down, across, TILE_ROWS // ROW_GROUPS, ROW_GROUPS, TILE_BLOCKS)
+    padded = tiles.permute(0, 3, 2, 1, 4).reshape(down * TILE_ROWS, across * TILE_BLOCKS)
+    return padded[:rows, :blocks].contiguous()

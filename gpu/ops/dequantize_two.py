@@ -27,7 +27,6 @@ class Two:
 
     @property
     def device(self) -> torch.device:
-        """Where the codes are."""
         return self.a.device
 
 

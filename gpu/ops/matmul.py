@@ -10,16 +10,15 @@ from torch import Tensor
 
 from ...model.accumulators import Accumulator, check_known, is_foreign, warn_of_operands
 from ...model.accumulators import accumulator as as_accumulator
-from ...model.formats import ElementFormat
+from ...model.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, FloatFormat
 from .. import checks, executors
 from ..call_cache import Prepared, kind, once
 from ..names import accumulator_name, named_accumulator, named_format
 from ..operators import operator
 from ..tensors.mx import MXTensor
-from .operands import check_pair
-from .outputs import OUTPUTS, convert
 
 PREPARED = Prepared()
+OUTPUTS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ class Product:
 
     @property
     def device(self) -> torch.device:
-        """Where all tensors are."""
         return self.a_codes.device
 
     @property
@@ -53,7 +51,6 @@ class Product:
 
     @property
     def formats(self) -> tuple[ElementFormat, ElementFormat]:
-        """Of a and of b."""
         return self.a_format, self.b_format
 
     @property
@@ -133,7 +130,7 @@ def _prepare(
     out_dtype: torch.dtype,
     executor: str | None,
 ) -> Callable[..., Tensor]:
-    """What multiplies operands like these."""
+    """Work for operands like these."""
     rule = named_accumulator(accumulator)
     settings = named_format(a_format), named_format(b_format), block_size, rule
     parts = a_codes, b_codes, a_scales, b_scales
@@ -177,7 +174,7 @@ def _check_rule(
 
 
 def _warn_of_operands(accumulator: str, a_format: str, b_format: str) -> None:
-    """As the model does; inside the operator, for a compiler knows no warnings."""
+    """Warn as the model does, inside the operator, because a compiler knows no warnings."""
     if _is_foreign(accumulator, a_format, b_format):
         pair = named_format(a_format), named_format(b_format)
         warn_of_operands(named_accumulator(accumulator), [pair])
@@ -198,3 +195,33 @@ def running_value(c: Tensor, a: Tensor, shape: tuple[int, int]) -> Tensor:
     except RuntimeError:
         raise ValueError(f"c must broadcast to shape {shape}, not {tuple(c.shape)}") from None
     return torch.where(values == 0, 0.0, values).contiguous()
+
+
+def check_pair(a: Tensor, b: Tensor, *others: type[Tensor]) -> None:
+    """TypeError or ValueError unless a (M, K) and b (N, K) are MXTensors blocked along K.
+
+    others: further kinds of operands that the product takes.
+    """
+    kinds = (MXTensor, *others)
+    for name, operand in (("a", a), ("b", b)):
+        if not isinstance(operand, kinds):
+            known = " or a ".join(kind.__name__ for kind in kinds)
+            raise TypeError(f"{name} must be an {known}, not {type(operand).__name__}")
+        if isinstance(operand, MXTensor) and operand.axis not in (-1, operand.ndim - 1):
+            raise ValueError(f"axis of {name} must be the last axis, not {operand.axis}")
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+        raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {shapes}")
+    checks.same_device(a=a, b=b)
+
+
+def convert(x: Tensor, out: FloatFormat, dtype: torch.dtype) -> Tensor:
+    """RNE of float32 `x` to `dtype`, which `out` describes, as the model's `outputs.convert`:
+    subnormals kept, a zero +0, a NaN quiet and with its leading bits."""
+    if out == FLOAT32:
+        return x
+    narrow = (x.to(dtype) + 0.0).view(torch.int16)  # a zero is +0
+    fraction = x.view(torch.int32) & (2**FLOAT32.mantissa_bits - 1)
+    leading = torch.bitwise_right_shift(fraction, FLOAT32.mantissa_bits - out.mantissa_bits)
+    assert out.nan_code is not None
+    return torch.where(x.isnan(), (out.nan_code | leading).to(torch.int16), narrow).view(dtype)

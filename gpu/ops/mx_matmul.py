@@ -8,7 +8,7 @@ from .. import checks
 from ..tensors.mx import MXTensor
 from . import block_scaled, float8
 from .dequantize_two import dequantize_two
-from .operands import check_pair
+from .matmul import check_pair
 from .regroup import Regrouped, regroup
 
 METHODS = ("bfloat16", "float8", "block_scaled")

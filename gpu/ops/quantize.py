@@ -44,7 +44,6 @@ class Quantization:
 
     @property
     def device(self) -> torch.device:
-        """Where the input is."""
         return self.x.device
 
 
@@ -76,8 +75,10 @@ def quantize(
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     values = checks.floats("x", x)
-    found = _check(fmt, block_size, axis, scale_rule, rounding, nonfinite, pad, tuple(values.shape))
-    fmt, name, block_size, axis, padding = found
+    checked = _check(
+        fmt, block_size, axis, scale_rule, rounding, nonfinite, pad, tuple(values.shape)
+    )
+    fmt, name, block_size, axis, padding = checked
     if padding:
         shape = list(values.shape)
         shape[axis] = padding

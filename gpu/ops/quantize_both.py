@@ -33,7 +33,6 @@ class Both:
 
     @property
     def device(self) -> torch.device:
-        """Where the input is."""
         return self.rows.device
 
 

@@ -35,7 +35,6 @@ class QuantizeRegrouped:
 
     @property
     def device(self) -> torch.device:
-        """Where the input is."""
         return self.x.device
 
 

@@ -76,7 +76,6 @@ class Regrouping:
 
     @property
     def device(self) -> torch.device:
-        """Where the codes are."""
         return self.codes.device
 
     @property

@@ -45,7 +45,6 @@ class Int8Request:
 
     @property
     def device(self) -> torch.device:
-        """Where the operands are."""
         return self.a.codes.device
 
 

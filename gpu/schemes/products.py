@@ -2,6 +2,8 @@
 `mxdot::scheme_matmul`.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -17,15 +19,16 @@ from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand, float_operand
 from ...model.schemes.products import FLOATS, check_weight_only, in_steps, scaled_product
 from ...model.schemes.regions import check_shapes, split
+from ...model.steps.operands import Terms
 from .. import checks
+from ..accumulators.products import RULES, TABLE, tiles
+from ..accumulators.steps import Step
 from ..chunks import chunk_size
 from ..names import accumulator_name, named_accumulator, named_scheme
 from ..operators import operator
 from ..ops.matmul import running_value
-from ..reference.products import RULES, TABLE, tiles
 from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair, operand
-from .steps import ScaledSteps
 
 Cuts = tuple[tuple[int, int], ...]
 
@@ -112,7 +115,7 @@ def _one_nan(result: Tensor, rule: Accumulator) -> Tensor:
 
 
 def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor) -> Tensor:
-    """What the rule makes of c and the blocks, a tile at a time."""
+    """Apply the rule to c and the blocks, a tile at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
     a, b, cuts = in_steps(rule, a, b, blocks)
     compute = by_kind(RULES, rule, TABLE)
@@ -134,3 +137,48 @@ def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes
     # One rounding of the whole where there is no alignment.
     blocks = split([(0, length)], max(length, 1) if rule.sums_exactly else lanes)
     return _accumulate(rule, left, right, blocks, c)
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScaledSteps(Terms):
+    """A tile of a product: `rows` of a against `columns` of b."""
+
+    rows: slice
+    columns: slice
+
+    def walk(self) -> Iterator[Step]:
+        """The steps in order."""
+        bits, lsb, factors = self.bits, self.lsb, len(self.significands)
+        for start, stop in self.cuts:
+            where = slice(start, stop)
+            a, a_exponent, a_factor = _scaled(self.a, self.rows, where)
+            b, b_exponent, b_factor = _scaled(self.b, self.columns, where)
+            yield Step(
+                bits,
+                lsb,
+                a,
+                b,
+                self.a.units[self.rows, where],
+                self.b.units[self.columns, where],
+                a_exponent[:, None] + b_exponent,
+                stop - start,
+                stop == self.cuts[-1][1],
+                a_factor[:, None] * b_factor if factors else None,
+                factors,
+            )
+
+
+def _scaled(side: Operand, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
+    """Values, NaN under a NaN scale, and exponents and significands of the rows' scales."""
+    values = side.values[rows, columns]
+    exponent = torch.zeros_like(values[:, 0], dtype=torch.int32)
+    factor = torch.ones_like(values[:, 0])
+    for scale in side.blocks:
+        block = columns.start // scale.length
+        exponent = exponent + scale.exponents[rows, block].to(torch.int32)
+        factor = factor * scale.significands[rows, block]
+    nan = factor.isnan()
+    return torch.where(nan[:, None], torch.nan, values), exponent, torch.where(nan, 1.0, factor)

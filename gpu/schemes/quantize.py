@@ -52,7 +52,6 @@ class SchemeQuantization:
 
     @property
     def device(self) -> torch.device:
-        """Where the input is."""
         return self.x.device
 
     @property
@@ -109,7 +108,7 @@ def quantize(
 
 
 def _flat(limits: Limits | Tensor | None) -> tuple[list[float], list[float], list[int]]:
-    """What the operator takes for `limits`: no shape is none, for theirs has axes."""
+    """Limits as arguments of the operator; an empty shape stands for none."""
     if limits is None or isinstance(limits, Tensor):
         return [], [], []
     if not isinstance(limits, Limits):
@@ -143,16 +142,16 @@ def _grid(x: Tensor, axis: int, granularity: Granularity) -> tuple[int, ...]:
 
 
 def _fake(x: Tensor, scheme: str, axis: int, *others: Any) -> list[Tensor]:
-    found = named_scheme(scheme)
+    known = named_scheme(scheme)
     axis %= x.ndim
-    inner = _grid(x, axis, found.levels[-1].granularity)
-    parts = [x.new_empty(x.shape, dtype=getattr(torch, found.code_dtype.name))]
-    for level in found.levels:
+    inner = _grid(x, axis, known.levels[-1].granularity)
+    parts = [x.new_empty(x.shape, dtype=getattr(torch, known.code_dtype.name))]
+    for level in known.levels:
         dtype = getattr(torch, level.format.dtype.name)
         parts.append(x.new_empty(_grid(x, axis, level.granularity), dtype=dtype))
-    if found.zero_point:
+    if known.zero_point:
         parts.append(x.new_empty(inner, dtype=torch.int32))
-    if len(found.elements) > 1:
+    if len(known.elements) > 1:
         parts.append(x.new_empty(inner, dtype=torch.uint8))
     return parts
 

@@ -56,8 +56,7 @@ def requantize_traced(
     low: int | None = None,
     high: int | None = None,
 ) -> Requantized:
-    """As `requantize`, and tensors that tell where non-zero bits were rounded away and results
-    clipped."""
+    """`requantize`, and tensors that mark results that were rounded or clipped."""
     check_rescale(rescale)
     output = integer_format(output)
     low, high = clipping_range(output, low, high)

@@ -186,7 +186,6 @@ class WeightOnlyRequest:
 
     @property
     def device(self) -> torch.device:
-        """Where the operands are."""
         return self.x.device
 
 

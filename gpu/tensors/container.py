@@ -20,10 +20,10 @@ CLASSES: dict[str, type["Container"]] = {}  # by name, which files keep
 
 
 class Container(Tensor):
-    """What all containers are; each says what its parts are and how they are cut.
+    """Base of all containers; a subclass names its parts and how they are cut.
 
-    A container is made again of its parts, attributes that are tensors, of its facts, plain values
-    that files keep too, and of its shape.
+    Three things make a container again: its parts, which are attributes that are tensors; its
+    facts, which are plain values that files keep too; and its shape.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -39,7 +39,7 @@ class Container(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """The same without gradients; what is assigned is copied, TypeError unless it is alike."""
+        """The container without gradients. Assigning copies; TypeError unless it is alike."""
         return torch.Tensor.data.__get__(self)  # pyright: ignore[reportAttributeAccessIssue]
 
     @data.setter
@@ -49,7 +49,7 @@ class Container(Tensor):
             self.copy_(value)
 
     def facts(self) -> tuple[Any, ...]:
-        """What is no tensor: strings, numbers, tuples of them."""
+        """Fields that are no tensors: strings, numbers, tuples of them."""
         raise NotImplementedError
 
     @classmethod
@@ -79,12 +79,12 @@ class Container(Tensor):
         raise NotImplementedError
 
     def with_parts(self, change: Callable[[Tensor], Tensor]) -> "Container":
-        """The same of other parts."""
+        """A container like this one with other parts."""
         changed = {name: change(part) for name, part in self.named_parts().items()}
         return self.made_of(changed, self.facts(), self.shape)
 
     def contiguous(self, memory_format: Any = torch.contiguous_format) -> "Container":
-        """The same of contiguous parts."""
+        """A container with contiguous parts."""
         if memory_format not in (torch.contiguous_format, torch.preserve_format):
             raise TypeError(
                 f"memory_format of {type(self).__name__} must be contiguous_format, not "
@@ -93,7 +93,7 @@ class Container(Tensor):
         return self.with_parts(Tensor.contiguous)
 
     def share_memory_(self) -> "Container":
-        """The same, its parts in memory that processes share."""
+        """Move the parts to memory that processes share."""
         for part in self.named_parts().values():
             part.share_memory_()
         return self
@@ -132,7 +132,7 @@ class Container(Tensor):
         return list(self.named_parts()), self.facts()
 
     def _stable_hash_for_caching(self) -> str:
-        """What PyTorch's cache of compiled graphs knows a container by: all but its values."""
+        """Key in PyTorch's cache of compiled graphs: everything except the values."""
         parts = [
             (name, x.dtype, str(x.device), tuple(x.shape), x.stride())
             for name, x in self.named_parts().items()
@@ -210,7 +210,7 @@ def restored(
 ) -> Container:
     """A container from a file; `parameter`: whether it takes a gradient, None for no Parameter.
 
-    ValueError for codes and scales that no such container has.
+    ValueError for codes and scales that do not fit the container.
     """
     made = CLASSES[name].made_of(parts, facts, shape)
     if made.device.type != "meta":

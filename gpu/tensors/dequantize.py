@@ -23,7 +23,6 @@ class Dequantization:
 
     @property
     def device(self) -> torch.device:
-        """Where the codes are."""
         return self.codes.device
 
 

@@ -1,4 +1,4 @@
-"""Element formats as tensors have them, where torch.compile may be looking."""
+"""Element formats of tensors, traceable by torch.compile: codes, packing, float32 by its bits."""
 
 from operator import index
 
@@ -6,13 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat
 from ...model.formats import element_format as model_format
+from ...model.packing import packed_codes, unpacked_codes
+from .. import checks
+
+FLOAT32_BIAS, FLOAT32_FRACTION = FLOAT32.bias, FLOAT32.mantissa_bits
 
 
 def code_dtype(fmt: ElementFormat) -> torch.dtype:
-    """What codes are kept in, as the model's `dtype`: unsigned, which PyTorch only moves and casts
-    where they are wider than a byte.
+    """Unsigned dtype of codes, as the model's `dtype`. PyTorch only moves and casts wider ones than
+    uint8.
     """
     if fmt.bits <= 8:
         return torch.uint8
@@ -59,3 +63,32 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
         index(fmt.fraction_bits),
         symmetric=True,
     )
+
+
+def pack(codes: Tensor, fmt: ElementFormat | str) -> Tensor:
+    """Pack `codes` along the last axis, little-endian: (..., n) to (..., n x bits / 8).
+
+    Bits above the format's width are ignored. ValueError when n is not a whole number of byte
+    groups (2 for FP4, 4 for FP6).
+    """
+    fmt = element_format(fmt, "fmt")
+    return packed_codes(checks.of_dtype("codes", codes, code_dtype(fmt)), fmt)
+
+
+def unpack(packed: Tensor, fmt: ElementFormat | str) -> Tensor:
+    """The inverse of `pack`: (..., bytes) to (..., bytes x 8 / bits) codes."""
+    fmt = element_format(fmt, "fmt")
+    return unpacked_codes(checks.uint8("packed", packed), fmt).to(code_dtype(fmt))
+
+
+def power32(exponent: Tensor) -> Tensor:
+    """2^exponent as float32, for an int32 `exponent` from -127 (a subnormal) to 127."""
+    bits = torch.bitwise_left_shift(exponent + FLOAT32_BIAS, FLOAT32_FRACTION)
+    return torch.where(exponent == -FLOAT32_BIAS, 1 << (FLOAT32_FRACTION - 1), bits).view(
+        torch.float32
+    )
+
+
+def exponent32(x: Tensor) -> Tensor:
+    """The exponent floor(log2(x)) of non-negative float32 `x`, int32; -127 for a subnormal or 0."""
+    return torch.bitwise_right_shift(x.view(torch.int32), FLOAT32_FRACTION) - FLOAT32_BIAS

@@ -16,8 +16,7 @@ from ..names import format_name, named_format
 from ..operators import operator
 from .container import Container, along, whole_groups
 from .dequantize import Dequantization
-from .formats import code_dtype, element_format
-from .packing import pack, unpack
+from .formats import code_dtype, element_format, pack, unpack
 
 FLOAT8: dict[ElementFormat, torch.dtype] = {
     E4M3: torch.float8_e4m3fn,
@@ -83,7 +82,7 @@ class MXTensor(Container):
         axis: int,
         padding: int = 0,
     ) -> "MXTensor":
-        """Of what an operator gave: nothing is checked."""
+        """An MXTensor of an operator's results, without checks."""
         if torch.compiler.is_compiling():  # which traces a constructor, and nothing else
             return cls(codes, scales, format, block_size, axis, padding, valid=True)
         made = cls.wrapper(codes.shape, codes.device)
@@ -158,14 +157,14 @@ class MXTensor(Container):
 
     @classmethod
     def from_model(cls, x: MXArray, device: torch.device | str = "cpu") -> "MXTensor":
-        """The same blocks on `device`; an MXArray has checked its codes."""
+        """Copy an MXArray to `device`. Its codes are already checked."""
         if not isinstance(x, MXArray):
             raise TypeError(f"x must be an MXArray, not {type(x).__name__}")
         codes, scales = (torch.tensor(part, device=device) for part in (x.codes, x.scales))
         return cls.of_valid_codes(codes, scales, x.format, x.block_size, x.axis, x.padding)
 
     def to_model(self) -> MXArray:
-        """The same blocks as the model's array, in host memory."""
+        """Copy to the model's array, in host memory."""
         codes, scales = self.codes.cpu().numpy(), self.scales.cpu().numpy()
         return MXArray(codes, scales, self.format, self.block_size, self.axis, self.padding)
 

@@ -117,7 +117,7 @@ def pack_codes(x: MXTensor | ScaledTensor) -> PackedTensor | MXTensor | ScaledTe
 
 
 def pack_rows_of(codes: Tensor, bits: int) -> Tensor:
-    """Codes (N, K) of so many bits, packed; as they are where they fill whole bytes."""
+    """Pack codes (N, K) of `bits` bits; codes of whole bytes stay as they are."""
     return codes if bits >= BYTE else _pack(codes, bits)
 
 
@@ -127,7 +127,7 @@ def unpack_rows_of(packed: Tensor, bits: int, length: int) -> Tensor:
 
 
 def code_bits(facts: tuple[Any, ...]) -> int:
-    """Of the codes of a container of such a kind and facts."""
+    """Bits per code of a container with this kind and these facts."""
     kind, name, *_ = facts
     if kind == MXTensor.__name__:
         return named_format(name).bits

@@ -19,7 +19,7 @@ from .scheme_dequantize import SchemeDequantization
 
 
 class ScaledTensor(Container):
-    """What `quantize` makes of a tensor; `mxdot.model.schemes.ScaledArray` on a device.
+    """Quantised tensor, the result of `quantize`: `mxdot.model.schemes.ScaledArray` on a device.
 
     scheme, codes, scales (a tuple), zero_points, selectors, axis: the fields of `Scaled`, tensors
     of one device; the scheme may be its text (`names.scheme_name`).
@@ -46,12 +46,12 @@ class ScaledTensor(Container):
 
     @property
     def scheme(self) -> Scheme:
-        """What the codes are of."""
+        """Scheme of the codes."""
         return named_scheme(self.scheme_name)
 
     @property
     def scales(self) -> tuple[Tensor, ...]:
-        """Of every level, outermost first."""
+        """Scales per level, outermost first."""
         return tuple(getattr(self, f"scales_{i}") for i in range(len(self.scheme.levels)))
 
     def named_parts(self) -> dict[str, Tensor]:
@@ -147,7 +147,7 @@ class ScaledTensor(Container):
         )
 
     def to_model(self) -> ScaledArray:
-        """The same as the model's array, in host memory."""
+        """Copy to the model's array, in host memory."""
         z, selectors = self.zero_points, self.selectors
         return ScaledArray(
             self.scheme,
@@ -165,7 +165,7 @@ def scaled(x: ScaledTensor) -> Scaled[Tensor]:
 
 
 def scaled_of(name: str, parts: list[Tensor], axis: int) -> Scaled[Tensor]:
-    """As `ScaledTensor.of_parts`, but no tensor of its own: what operators work on."""
+    """`ScaledTensor.of_parts` as a plain Scaled, which operators work on."""
     scheme, (codes, *others) = named_scheme(name), parts
     levels = len(scheme.levels)
     selectors = others[-1] if len(scheme.elements) > 1 else None

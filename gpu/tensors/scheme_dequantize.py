@@ -19,7 +19,6 @@ class SchemeDequantization:
 
     @property
     def device(self) -> torch.device:
-        """Where the codes are."""
         return self.x.codes.device
 
 

@@ -1,21 +1,32 @@
 """Containers over the ranks of a process group: what FSDP2 and DTensor hand to one another."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from .container import Container
+
+class InParts(Protocol):
+    """The methods of a `Container` that sharding needs."""
+
+    def named_parts(self) -> dict[str, Tensor]: ...
+
+    def facts(self) -> tuple[Any, ...]: ...
+
+    def shared(self, dim: int) -> set[str]: ...
+
+    def made_of(
+        self, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
+    ) -> Any: ...
 
 
-def own_parts(x: "Container") -> tuple[Tensor, ...]:
-    """What FSDP2 gathers of a container that it has cut along the rows."""
+def own_parts(x: InParts) -> tuple[Tensor, ...]:
+    """Tensors that FSDP2 gathers of a container that it has cut along the rows."""
     return tuple(part.contiguous() for part in x.named_parts().values())
 
 
-def gathered(x: "Container", of_ranks: Sequence[Tensor], shape: torch.Size) -> "Container":
+def gathered(x: InParts, of_ranks: Sequence[Tensor], shape: torch.Size) -> Any:
     """The whole, of `shape`, that `x` is this rank's rows of; of the parts of all ranks, joined."""
     own, shared = x.named_parts(), x.shared(0)
     parts = {
@@ -25,7 +36,7 @@ def gathered(x: "Container", of_ranks: Sequence[Tensor], shape: torch.Size) -> "
     return x.made_of(parts, x.facts(), shape)
 
 
-def refill(x: "Container", other: "Container") -> None:
+def refill(x: InParts, other: InParts) -> None:
     """`x` of the parts of another, where they are not already in the same memory."""
     own = x.named_parts()
     for name, part in other.named_parts().items():
@@ -34,7 +45,7 @@ def refill(x: "Container", other: "Container") -> None:
 
 
 def scatter(
-    outputs: Sequence["Container"],
+    outputs: Sequence[InParts],
     inputs: Sequence[Any],
     group: Any,
     root: int,
@@ -52,7 +63,7 @@ def scatter(
 
 
 def broadcast(
-    tensors: Sequence["Container"],
+    tensors: Sequence[InParts],
     group: Any,
     root: int,
     root_tensor: int,
@@ -68,7 +79,7 @@ def broadcast(
     return tensors, _each_part(tensors, send)
 
 
-def _each_part(outputs: Sequence["Container"], send: Callable[[Tensor, str], Any]) -> Any:
+def _each_part(outputs: Sequence[InParts], send: Callable[[Tensor, str], Any]) -> Any:
     """`send` of the bytes of every part of the one output, each waited for; the last one's work.
 
     All are sent asynchronously: otherwise NCCL gives no work, which the caller's operator returns.

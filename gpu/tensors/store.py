@@ -22,7 +22,7 @@ from .scaled import ScaledTensor
 KEY = "mxdot"  # of the metadata: {name: what `_facts` gives} as JSON
 
 MX_FACTS = ("format", "block_size", "axis", "padding")
-"""Of an MXTensor; nothing else of a file reaches it, such as that its codes need no check."""
+"""Facts of an MXTensor that a file keeps; a file cannot say that codes need no check."""
 
 
 def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor | ScaledTensor]) -> None:
@@ -53,13 +53,13 @@ def load(
     """The tensors that `save` wrote, on `device`; ValueError, naming `path`, for any other file."""
     from safetensors import SafetensorError, safe_open
 
-    found = {}
+    tensors = {}
     try:
         check_file(path)
         with safe_open(path, framework="pt", device=str(device)) as file:
             all_facts = _all_facts(file.metadata())
             for name, facts in all_facts.items():
-                found[name] = _made(
+                tensors[name] = _made(
                     facts, lambda part, name=name: file.get_tensor(f"{name}.{part}")
                 )
     except (SafetensorError, OverflowError, TypeError, ValueError, LookupError) as error:
@@ -67,24 +67,24 @@ def load(
         raise ValueError(
             f"path must be a file written by mxdot.gpu.save, not {str(path)!r}: {one_line(reason)}"
         ) from None
-    return found
+    return tensors
 
 
 def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
-    """What the metadata has of each tensor; ValueError where it is not what `save` writes."""
+    """Facts per tensor from the metadata; ValueError unless `save` can have written them."""
     if metadata is None or KEY not in metadata:
         raise ValueError(f"it has no {KEY!r}")
     try:
-        found = json.loads(metadata[KEY])
+        facts = json.loads(metadata[KEY])
     except RecursionError:
         raise ValueError(f"its {KEY!r} is nested too deeply") from None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if not isinstance(facts, dict) or not all(isinstance(each, dict) for each in facts.values()):
         raise ValueError(f"its {KEY!r} must be facts by name")
-    return found
+    return facts
 
 
 def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
-    """What the metadata has of a tensor, which an error calls `name`."""
+    """Facts of the tensor `name` from the metadata."""
     if not isinstance(x, MXTensor | ScaledTensor):
         raise TypeError(f"{name} must be an MXTensor or a ScaledTensor, not {type(x).__name__}")
     try:
@@ -98,7 +98,7 @@ def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
 
 
 def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | ScaledTensor:
-    """The tensor of such facts, with the parts that `part` gives by name."""
+    """Tensor with these facts, and parts that `part` gives by name."""
     if "scheme" not in facts:
         known = {name: facts[name] for name in MX_FACTS}
         known["format"] = element_of(known["format"])
@@ -115,7 +115,7 @@ def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | Sc
 
 
 def _part_names(scheme: Scheme) -> list[str]:
-    """Of a ScaledTensor, in their order."""
+    """Names of a ScaledTensor's parts, in order."""
     others = {"zero_points": scheme.zero_point, "selectors": len(scheme.elements) > 1}
     scales = [f"scales_{level}" for level in range(len(scheme.levels))]
     return ["codes", *scales, *(name for name, there in others.items() if there)]

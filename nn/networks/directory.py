@@ -47,7 +47,7 @@ def load_model(directory: Path) -> nn.Module:
     try:
         _check_size(kind, config, weights, path)
         # Without a directory of its own to look into: the class fits names and tied weights.
-        model, found = kind.from_pretrained(
+        model, loading = kind.from_pretrained(
             None,
             config=config,
             state_dict=weights,
@@ -60,7 +60,7 @@ def load_model(directory: Path) -> nn.Module:
         raise ValueError(f"{path} must be of a model that can be made, not: {_first(error)}") from (
             error
         )
-    _check_complete(found, directory)
+    _check_complete(loading, directory)
     return model.eval()
 
 
@@ -173,10 +173,10 @@ def _parts(path: Path) -> list[str]:
     return names
 
 
-def _check_complete(found: Mapping[str, Any], directory: Path) -> None:
+def _check_complete(loading: Mapping[str, Any], directory: Path) -> None:
     """Weights that were missing, or of other shapes, were drawn at random."""
-    shapes = sorted(str(each[0]) for each in found.get("mismatched_keys") or ())
-    missing = sorted(map(str, found.get("missing_keys") or ()))
+    shapes = sorted(str(each[0]) for each in loading.get("mismatched_keys") or ())
+    missing = sorted(map(str, loading.get("missing_keys") or ()))
     for what, names in (("of another shape", shapes), ("missing", missing)):
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -15,24 +15,24 @@ from .network import Network
 def recipes(
     texts: Sequence[str], rules: Sequence[str] = (RECOMMENDED,), blocks: Sequence[int] = ()
 ) -> dict[str, Recipe]:
-    """Recipes by name: those of `mxdot.gpu.RECIPES`, schemes and ``weights/activations``.
+    """Recipes by name: `mxdot.nn.RECIPES`, schemes and ``weights/activations``.
 
-    rules, blocks: of schemes, as `pairings` varies them. Raises ValueError for what is none, where
-    there is none, and for a recipe of RECIPES beside rules or blocks, for it has its own.
+    rules, blocks: of schemes, as `pairings` varies them. Raises ValueError for an unknown text, no
+    text, and for a recipe of RECIPES together with rules or blocks, because it has its own.
     """
     if not texts:
         raise ValueError("recipe must name at least one recipe, not none")
     own = [text for text in texts if text in RECIPES]
     if own and (tuple(rules) != (RECOMMENDED,) or blocks):
         raise ValueError(f"scale-rule and block are of schemes, not of the recipe {own[0]}")
-    found: dict[str, Recipe] = {}
+    named: dict[str, Recipe] = {}
     for text in texts:
         if text in RECIPES:
-            found[text] = RECIPES[text]
+            named[text] = RECIPES[text]
         else:
             pairs = pairings([text], rules, blocks)
-            found |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
-    return found
+            named |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
+    return named
 
 
 def evaluate_network(
@@ -43,24 +43,24 @@ def evaluate_network(
     metric: str = "sqnr",
     told: Callable[[str], None] = print,
 ) -> dict[str, Evaluation]:
-    """`mxdot.gpu.evaluate` of the network by each recipe.
+    """`mxdot.nn.evaluate` of the network by each recipe.
 
-    skip: as `mxdot.gpu.convert` takes it. told: takes a line for each warning, such as of what
-    stays in high precision.
+    skip: see `mxdot.nn.convert`. told: takes a line per warning, for example about layers that stay
+    in high precision.
     Raises ValueError for inputs that the network does not take.
     """
-    found: dict[str, Evaluation] = {}
+    evaluations: dict[str, Evaluation] = {}
     said: set[str] = set()
     for name, recipe in named.items():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = convert(copy.deepcopy(network.model), recipe, skip=skip)
-            found[name] = _evaluation(model, network, metric)
+            evaluations[name] = _evaluation(model, network, metric)
         for line in dict.fromkeys(str(each.message) for each in caught):
             if line not in said:
                 told(line)
             said.add(line)
-    return found
+    return evaluations
 
 
 def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:

@@ -48,7 +48,7 @@ def load_network(
 
     text: a file to read by the directory's tokenizer.json; tokens: a .npy file of integers
     (sequences, length); neither draws tokens from the whole vocabulary with `seed`.
-    device: where model and batches are, ``cpu`` or ``cuda``. sequences: at most so many, 1 to
+    device: where model and batches are, ``cpu`` or ``cuda``. sequences: the most to take, 1 to
     4096. length: tokens of each, of `text` and of random ones.
     Raises ValueError, naming the argument or the file; ImportError for a package that is missing.
     """
@@ -99,7 +99,7 @@ def _on(device: str, network: Network) -> Network:
 
 
 def _arguments(row: Tensor, both: bool) -> Iterator[tuple[str, Tensor]]:
-    """A sequence, which a decoder beside an encoder reads too."""
+    """A sequence, for the encoder and for a decoder."""
     yield "input_ids", row
     if both:
         yield "decoder_input_ids", row
@@ -128,11 +128,11 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
         raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {error}") from None
 
 
-def _cut(found: list[int], length: int, vocabulary: int, path: Path) -> np.ndarray:
+def _cut(tokens: list[int], length: int, vocabulary: int, path: Path) -> np.ndarray:
     """Whole sequences of `length`; a shorter text is one."""
-    size = min(length, len(found))
-    count = len(found) // size if size else 0
-    return _checked(np.array(found[: count * size]).reshape(count, size), vocabulary, path)
+    size = min(length, len(tokens))
+    count = len(tokens) // size if size else 0
+    return _checked(np.array(tokens[: count * size]).reshape(count, size), vocabulary, path)
 
 
 def _checked(rows: np.ndarray, vocabulary: int, path: Path) -> np.ndarray:

@@ -10,7 +10,7 @@ from ...util.charts.layers import axis, names_axis, panel, points
 from ...util.charts.palette import MANY, SHAPES
 from ...util.tables import lines, write_csv
 from .. import Evaluation
-from ..evaluate import METRICS, WHOLE, LayerErrors
+from ..evaluate import METRICS, WHOLE, OutputErrors
 
 COLUMNS = (
     *("recipe", "layer", "kernel", "sqnr_db", "cosine", "mse", "largest"),
@@ -42,7 +42,7 @@ def _lines(recipe: str, evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _metrics(errors: LayerErrors) -> dict[str, float]:
+def _metrics(errors: OutputErrors) -> dict[str, float]:
     return {"sqnr_db": errors.sqnr, "cosine": errors.cosine, "mse": errors.mse}
 
 
@@ -81,7 +81,7 @@ def _across(metric: str, values: Sequence[float]) -> dict[str, Any]:
     return axis(METRICS[metric], domain=[low - room, high + room])
 
 
-def _shown(errors: LayerErrors, metric: str) -> float:
+def _shown(errors: OutputErrors, metric: str) -> float:
     value = getattr(errors, metric)
     if metric == "sqnr":
         return max(min(value, CEILING), -CEILING)

@@ -9,14 +9,14 @@ from added_accumulator import halved as halved
 from gpu_refusals_cases import refused
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import matmul, quantize, schemes
-from mxdot.gpu.reference.products import RULES
+from mxdot.gpu.accumulators.products import RULES
 from mxdot.model import Aligned
 from mxdot.model import matmul as model_matmul
 from mxdot.model import quantize as model_quantize
 
 A = quantize(torch.ones(4, 64), "e4m3")
 SCHEME = schemes.quantize(torch.ones(4, 64), "nvfp4")
-REASON = "accumulator halved:13 must have its class Halved in RULES of gpu/reference/products.py"
+REASON = "accumulator halved:13 must have its class Halved in RULES of gpu/accumulators/products.py"
 
 
 @pytest.mark.usefixtures("halved")
@@ -47,7 +47,7 @@ def test_its_own_rule_is_taken(halved, monkeypatch):
 
 
 def test_classes_of_one_description_are_kept_apart(monkeypatch):
-    """As a class that a notebook defines anew."""
+    """Two classes of one name, as when a notebook runs a cell again."""
     first, second = (type("Again", (Halved,), {}) for _ in range(2))
     for factor, kind in enumerate((first, second), 1):
         monkeypatch.setitem(

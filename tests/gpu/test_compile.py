@@ -114,7 +114,7 @@ def test_products_in_a_graph():
 
 
 def test_fakes_have_the_shapes_and_types_of_results():
-    """Of every scheme, along either axis: what a compiler believes before anything runs."""
+    """Shapes that a compiler assumes before anything runs, for every scheme, along either axis."""
     x = torch.randn(128, 256)
     for name in SCHEMES:
         for axis in (0, -1):
@@ -126,7 +126,7 @@ def test_fakes_have_the_shapes_and_types_of_results():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_the_fake_of_dequantize(dtype):
-    """As above: the operator, for a compiler calls it on tensors that hold nothing."""
+    """The operator itself, because a compiler calls it on tensors without values."""
     for name in (*MX_FORMATS, format_name(OWN)):
         codes, scales = torch.zeros(6, 32, dtype=torch.uint8), torch.zeros(6, dtype=torch.uint8)
         args = (codes, scales, name, dtype, None)

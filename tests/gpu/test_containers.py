@@ -101,7 +101,7 @@ def test_a_scheme_without_a_name_is_not_saved():
 
 @pytest.mark.parametrize("name", BYTES)
 def test_every_code_and_length_comes_back_from_bytes(name):
-    """Of formats that fill a byte the codes stay as they are."""
+    """Codes of formats that fill a byte stay as they are."""
     fmt = FORMATS[name]
     for length in range(1, 9):
         codes = torch.arange(2**fmt.bits * length).remainder(2**fmt.bits).to(torch.uint8)

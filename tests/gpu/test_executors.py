@@ -15,7 +15,7 @@ from mxdot.gpu import executors
 
 @pytest.fixture
 def without_triton(monkeypatch):
-    """As where Triton is not installed: it cannot be found."""
+    """Make Triton impossible to find, as if it were not installed."""
     monkeypatch.setattr(executors, "find_spec", lambda _: None)
     for name in [name for name in sys.modules if name.split(".")[0] == "triton"]:
         monkeypatch.delitem(sys.modules, name)

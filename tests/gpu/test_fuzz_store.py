@@ -44,7 +44,7 @@ def facts_of(path):
 
 
 def check(path, folder):
-    """What is read are values, and is written and read again as it is."""
+    """Values that are read can be written and read again unchanged."""
     found = outcome(gpu.load, path, errors=ValueError)
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""What importing the packages brings along."""
+"""Modules that importing the packages loads."""
 
 import subprocess
 import sys

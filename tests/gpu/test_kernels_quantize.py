@@ -88,8 +88,8 @@ def test_a_transpose_is_quantised_where_it_lies(fmt, rounding):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
+    from mxdot.gpu.kernels.encode import Rules
     from mxdot.gpu.kernels.quantize_columns import quantize_both
-    from mxdot.gpu.kernels.quantize_rules import Rules
 
     rng = generator("both", fmt, transposed, packed)
     x = values(rng)
@@ -147,8 +147,8 @@ def test_shapes_that_both_refuses(shape, message):
 
 def packed_rows(x, fmt, **rules):
     """Codes (the shape of a tensor) and scales, flat, made dense and taken apart again."""
+    from mxdot.gpu.kernels.encode import Rules
     from mxdot.gpu.kernels.quantize import quantize_rows
-    from mxdot.gpu.kernels.quantize_rules import Rules
 
     codes, scales = quantize_rows(x, Rules(FORMATS[fmt], **rules), packed=True)
     return gpu.unpack(codes, fmt).view(x.shape), scales

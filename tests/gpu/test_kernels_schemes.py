@@ -157,7 +157,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("name", DEQUANTIZED)
 def test_values_of_codes(name):
-    """Of one float32 scale to a group: every code, and scales that overflow and underflow."""
+    """Every code under one float32 scale per group, and scales that overflow and underflow."""
     rng = generator("scheme values", name)
     x = values(rng)
     for axis in (0, 1):

@@ -68,7 +68,7 @@ def test_every_multiplier_and_shift(output, device):
 @on_devices
 @every_output
 def test_float_scales(output, device):
-    """Of every magnitude: subnormal scales and products, and products beyond float32."""
+    """Scales of every magnitude: subnormal scales and products, and products beyond float32."""
     rng = generator("gpu float scales", str(output))
     scales = np.exp2(rng.uniform(-149, 127, 300)).astype(np.float32)
     near_one = np.exp2(rng.uniform(-31, 0, 300)).astype(np.float32)

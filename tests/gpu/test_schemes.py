@@ -41,7 +41,7 @@ every_scheme = pytest.mark.parametrize("name", SCHEMES)
 @on_devices
 @every_scheme
 def test_random_matrices(name, device):
-    """As the model's own test, and a matrix of the scheme's whole groups."""
+    """Matrices of the model's own test, and one of whole groups of the scheme."""
     rng = generator("gpu schemes", name)
     for scheme, (rows, columns) in ((shrunk(SCHEMES[name]), (8, 16)), (SCHEMES[name], (128, 256))):
         for finite in (True, True, False):
@@ -210,7 +210,7 @@ def test_scales_of_bfloat16_and_wide_integers(device):
 
 @on_devices
 def test_quotients_are_rounded_to_odd(device):
-    """As the model's, which is tested against fractions: exact, next to a short number, any."""
+    """Equal to the model, which is tested against fractions: exact, next to a short number, any."""
     rng = generator("gpu quotient")
     b = rng.integers(2**27, 2**28, 100000).astype(np.float64)
     near = b * rng.integers(2**24, 2**25, b.size) + rng.integers(-1, 2, b.size)
@@ -258,7 +258,7 @@ def test_nobody_waits_for_a_device(name, nonfinite):
 @on_devices
 @every_scheme
 def test_limits(name, device):
-    """Of a calibrator, wider than the data, and at zero."""
+    """Limits of a calibrator, wider than the data, and at zero."""
     rng = generator("gpu limits", name)
     scheme = shrunk(SCHEMES[name])
     x = rng.standard_normal((8, 16)).astype(np.float32)

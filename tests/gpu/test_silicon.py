@@ -9,11 +9,11 @@ import torch
 from interpreter import DEVICE, for_kernels
 from mxdot.cli import main
 from mxdot.gpu import MXTensor, matmul
+from mxdot.gpu.accumulators import run as run_rules
 from mxdot.gpu.hardware import agreement, silicon
 from mxdot.gpu.hardware.agreement import CLASSES, PAIRS
 from mxdot.gpu.hardware.black_boxes import UNITS, cuda_unit
 from mxdot.gpu.ops.matmul import Product
-from mxdot.gpu.reference import run as run_rules
 from mxdot.gpu.tensors.formats import code_dtype
 from mxdot.model import BF16, E4M3, E4M3FNUZ, E5M2, FP16, INT8, TF32, ElementFormat, unscaled
 from mxdot.model.accumulators import Fused

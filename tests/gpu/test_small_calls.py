@@ -1,4 +1,4 @@
-"""What calls of one kind share is found once, and no call is taken for one of another kind."""
+"""Calls of one kind share their preparation, and no call is mistaken for another kind."""
 
 from functools import partial
 from typing import Any
@@ -98,7 +98,7 @@ def test_product_calls_in_turn(executor):
     ],
 )
 def test_tiles_of_large_products(accumulator, monkeypatch):
-    """Those that small products do not take."""
+    """Large tiles, which small products do not use."""
     from mxdot.gpu.kernels import emulate
 
     monkeypatch.setattr(products, "PREPARED", Prepared())

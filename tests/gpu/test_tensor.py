@@ -98,7 +98,7 @@ def test_a_copy(copied, fmt):
 
 
 def test_a_pickle():
-    """Of bytes: PyTorch 2.13 does not pickle its own uint16, but in its own files."""
+    """A pickle of bytes; PyTorch 2.13 pickles uint16 only in its own files."""
     x = random_blocks("e2m1", axis=0, shape=(32, 5), padding=1)
     assert_same_blocks(pickle.loads(pickle.dumps(MXTensor.from_model(x))), x)
 

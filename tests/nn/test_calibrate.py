@@ -160,7 +160,7 @@ def layer_within(recipe, weight, bounds=BOUNDS):
     ids=str,
 )
 def test_outputs_are_the_models_products_within_the_limits(activation, accumulator, frozen, device):
-    """Of values most of which lie beyond."""
+    """Most values lie beyond the limits."""
     recipe = Recipe("int8_channel", activation, accumulator=accumulator)
     x, weight, _ = operands(generator("limited", activation, accumulator), 7, 48, 10, device)
     a = schemes.quantize(rows(x), activation, limits=BOUNDS)

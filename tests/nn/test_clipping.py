@@ -14,7 +14,8 @@ from devices import on_devices
 from linear_cases import operands
 from mxdot.model import schemes
 from mxdot.model.schemes import SCHEMES, Limits
-from mxdot.nn import RECIPES, MXLinear, Recipe, clipping, convert, freeze
+from mxdot.nn import RECIPES, MXLinear, Recipe, convert, freeze
+from mxdot.nn import limits as nn_limits
 from mxdot.nn.quantizers import SchemeQuantizer
 
 LEARNED, OCTAV = RECIPES["int4_learned"], RECIPES["int4_octav"]
@@ -58,7 +59,7 @@ def test_gradients_by_their_formulas(kind, rows, device):
     scheme = SCHEMES["int4_channel" if rows else "int4_tensor"]
     tensors = [torch.tensor(t, device=device, requires_grad=True) for t in (x, limit)]
     quantizer = SchemeQuantizer(scheme, 1)
-    y = clipping.Clipped.apply(*tensors, quantizer, kind)
+    y = nn_limits.Clipped.apply(*tensors, quantizer, kind)
     assert torch.equal(y, tensors[0])
     y.backward(torch.tensor(g, device=device))
     x, limit = x.astype(float), limit.astype(float)
@@ -74,7 +75,7 @@ def test_where_the_largest_value_is_beyond():
     for kind in KINDS:
         leaf = x.clone().requires_grad_()
         quantizer = SchemeQuantizer(SCHEMES["int4_tensor"], 1)
-        clipping.Clipped.apply(leaf, torch.ones(1, 1), quantizer, kind).sum().backward()
+        nn_limits.Clipped.apply(leaf, torch.ones(1, 1), quantizer, kind).sum().backward()
         grads.append(leaf.grad[0].tolist())
     assert grads == [[1, 1, 1], [1, 0, 0], [1, 0.25, 0.125]]
 
@@ -85,7 +86,7 @@ def test_a_limit_of_zero_is_none(kind):
     x = torch.tensor([[0.0, 0.0], [0.5, -0.25]], requires_grad=True)
     limit = torch.tensor([[0.0], [1.0]], requires_grad=True)
     quantizer = SchemeQuantizer(SCHEMES["int4_channel"], 1)
-    clipping.Clipped.apply(x, limit, quantizer, kind).sum().backward()
+    nn_limits.Clipped.apply(x, limit, quantizer, kind).sum().backward()
     assert x.grad is not None
     assert limit.grad is not None
     assert x.grad.tolist() == [[1, 1], [1, 1]]
@@ -115,7 +116,7 @@ def test_the_gradient_of_a_limit_of_floats(scheme):
     limit = torch.tensor([[1.25]], requires_grad=True)
     y, twice = (quantizer.values(c * x, False, c * limit.detach()) for c in (1, 2))
     assert torch.equal(2 * y, twice)
-    clipping.Clipped.apply(x, limit, quantizer, "zero").sum().backward()
+    nn_limits.Clipped.apply(x, limit, quantizer, "zero").sum().backward()
     want = ((y - x * (x.abs() < 1.25)) / 1.25).double().sum()
     torch.testing.assert_close(limit.grad.double().squeeze(), want, rtol=1e-5, atol=1e-6)
 
@@ -187,7 +188,7 @@ def test_octav_is_the_models_in_every_pass(weight, device):
             assert np.all(limits.high < np.abs(array).max())
             magnitude = np.maximum(-limits.low, limits.high)
             parts.append(values(part, name, magnitude))
-            found = clipping.octav(part, SCHEMES[name]).cpu().numpy()
+            found = nn_limits.octav(part, SCHEMES[name]).cpu().numpy()
             np.testing.assert_allclose(found, magnitude, rtol=3e-7)
         want = parts[0] @ parts[1].T
         got = layer(x).detach().double().cpu().numpy()
@@ -199,11 +200,11 @@ def test_octav_is_the_models_in_every_pass(weight, device):
 @pytest.mark.parametrize("x", [torch.zeros(4, 8), torch.full((4, 8), 3.0), torch.empty(0, 8)])
 def test_octav_of_equal_values_of_zeros_and_of_none(x):
     scheme = SCHEMES["int4_tensor"]
-    assert clipping.octav(x, scheme).tolist() == [[3.0 if x.any() else 0.0]]
+    assert nn_limits.octav(x, scheme).tolist() == [[3.0 if x.any() else 0.0]]
     layer = MXLinear(8, 4, recipe=OCTAV)
     assert layer(x).isfinite().all()
     x = torch.tensor([[1.0, torch.inf, torch.nan, -1.0]])
-    assert clipping.octav(x, scheme).tolist() == [[1.0]]
+    assert nn_limits.octav(x, scheme).tolist() == [[1.0]]
 
 
 def test_learning_begins_in_the_first_pass_of_training():
@@ -216,7 +217,7 @@ def test_learning_begins_in_the_first_pass_of_training():
         assert torch.equal(layer.eval()(x), current(x))
         assert not any(p.any() for p in (layer.weight_limit, layer.activation_limit))
         layer.train()(x)
-        first = clipping.octav if "int4" in weight else clipping.largest
+        first = nn_limits.octav if "int4" in weight else nn_limits.largest
         for role, part in (("weight", layer.weight), ("activation", x)):
             own = getattr(layer, f"{role}_limit")
             scheme = SCHEMES[weight if role == "weight" else activation]
@@ -285,9 +286,9 @@ def test_static_limits_take_the_place_of_others(recipe):
 
 
 def test_hybrid_clips_weights_by_magnitude_and_stops_activations():
-    assert clipping.derivative(OCTAV, "weight") == "magnitude_aware"
-    assert clipping.derivative(OCTAV, "activation") == "zero"
-    assert {clipping.derivative(LEARNED, role) for role in clipping.ROLES} == {"zero"}
+    assert nn_limits.derivative(OCTAV, "weight") == "magnitude_aware"
+    assert nn_limits.derivative(OCTAV, "activation") == "zero"
+    assert {nn_limits.derivative(LEARNED, role) for role in nn_limits.NAMES} == {"zero"}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Routed(nn.Module):
 
 
 class Patches(nn.Module):
-    """What is added or scales, beside layers."""
+    """Parameters outside layers that are added or that scale."""
 
     def __init__(self):
         super().__init__()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mxdot.nn import MXLinear, Recipe, convert, evaluate, freeze
-from mxdot.nn.evaluate import LayerErrors
+from mxdot.nn.evaluate import OutputErrors
 
 
 def network():
@@ -28,17 +28,17 @@ def batches():
 
 
 def test_errors_by_hand():
-    errors = LayerErrors()
+    errors = OutputErrors()
     errors.add(torch.tensor([3.0, 0.0]), torch.tensor([4.0, 0.0]))
     errors.add(torch.tensor([[0.0], [2.0]]), torch.tensor([[3.0], [0.0]]))
     assert errors.mse == (1 + 9 + 4) / 4
     assert errors.sqnr == pytest.approx(10 * math.log10(25 / 14))
     assert errors.cosine == pytest.approx(12 / math.sqrt(13 * 25))
     assert errors.relative == pytest.approx(3 / 2.5)
-    nothing = LayerErrors()
+    nothing = OutputErrors()
     nothing.add(torch.zeros(3), torch.zeros(3))
     assert (nothing.cosine, nothing.mse, nothing.sqnr) == (1, 0, math.inf)
-    lost = LayerErrors()
+    lost = OutputErrors()
     lost.add(torch.ones(3), torch.zeros(3))
     assert (lost.cosine, lost.mse, lost.sqnr) == (0, 1, -math.inf)
 
@@ -54,7 +54,7 @@ def test_layers_alone_within_and_the_whole(frozen):
     assert model[2].training
     reference.eval()
     model.eval()
-    first, second, within, whole = LayerErrors(), LayerErrors(), LayerErrors(), LayerErrors()
+    first, second, within, whole = OutputErrors(), OutputErrors(), OutputErrors(), OutputErrors()
     with torch.no_grad():
         for x in batches():
             inside = nn.functional.gelu(reference[0](x))

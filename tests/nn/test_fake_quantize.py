@@ -8,7 +8,7 @@ from compare import generator
 from devices import bits, on_devices, tensor
 from mxdot import model
 from mxdot.model import MX_FORMATS
-from mxdot.nn.fake_quantize import fake_quantize
+from mxdot.nn.quantizers import fake_quantize
 from quantize_cases import ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 
 every_format = pytest.mark.parametrize("fmt", MX_FORMATS)

@@ -31,7 +31,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def network(recipe, seed=0):
-    """Of sizes that no group divides."""
+    """A network with sizes that no group divides."""
     torch.manual_seed(seed)
     return convert(nn.Sequential(nn.Linear(72, 40), nn.ReLU(), nn.Linear(40, 5)), recipe)
 

@@ -61,7 +61,7 @@ def test_signs_are_the_seeds(size):
 @on_devices
 @every_size
 def test_every_bit(size, device):
-    """Of values of many magnitudes, lengths that the size does not divide, and none."""
+    """Values of many magnitudes; lengths that the size does not divide, and 0."""
     rng, mix = generator("hadamard", size), Hadamard.seeded(size, 1)
     for shape in ((5, 3 * size), (7, size + 1), (1, 1), (0, size), (3, 0)):
         x = rng.standard_normal(shape) * np.exp2(rng.integers(-40, 40, shape))
@@ -115,7 +115,7 @@ def mixed(x, mix):
 
 
 def values(x, scheme, words=None):
-    """Of a matrix filled up to whole groups, by the model; float64."""
+    """Values of a matrix filled up to whole groups, by the model; float64."""
     below = -x.shape[0] % 16 if "16x16" in str(scheme) else 0
     x = np.pad(x, [(0, below), (0, -x.shape[1] % 16)])
     rounding = "nearest_even" if words is None else "stochastic"
@@ -161,7 +161,7 @@ def gradients(recipe, x, weight, g, count):
 
 
 def test_stochastic_gradients_have_no_bias():
-    """Of INT4, whose scales saturate nothing: means of many draws come near the exact product."""
+    """INT4 scales saturate nothing: means of many draws come near the exact product."""
     recipe = Recipe(None, None, "int4_g32", groups="sums", gradient_rounding="stochastic")
     x, weight, g = operands(generator("unbiased"), 32, 32, 16)
     torch.manual_seed(0)
@@ -175,7 +175,7 @@ def test_stochastic_gradients_have_no_bias():
 
 @pytest.mark.parametrize("fmt", ["e2m1", "int4_g32"])
 def test_what_is_large_costs_less(fmt):
-    """Of Student's t with three degrees of freedom, in blocks of 32."""
+    """Student's t with three degrees of freedom, in blocks of 32."""
     rng = generator("outliers", fmt)
     x, g = (rng.standard_t(3, (256, n)).astype(np.float32) for n in (64, 32))
     errors = []

@@ -125,7 +125,7 @@ def test_gradients_are_those_of_linear_but_for_quantisation(name):
 
 
 def test_finite_differences():
-    """Where the format resolves the step, the gradient is the slope of the function."""
+    """The gradient is the slope of the function if the format resolves the step."""
     recipe = Recipe("int8", None, None)  # y is linear in x
     x, weight, g = operands(generator("slope"), 4, 32, 32)
     layer = layer_of(weight, recipe)

@@ -50,7 +50,7 @@ pytestmark = [  # the compiler's own
 
 @pytest.fixture(autouse=True)
 def nothing_is_cached():
-    """As in a new process: what is made once is made under the compiler."""
+    """Clear all caches, as in a new process, so that cached work is done under the compiler."""
     torch.compiler.reset()
     for name, module in list(sys.modules.items()):
         for value in vars(module).values() if name.startswith("mxdot") else ():
@@ -81,7 +81,7 @@ def step(function, net):
 
 
 def assert_same_step(net, **options):
-    """Of one graph: any NumPy on the way would break it."""
+    """A step is one graph: NumPy anywhere would break it."""
     with torch._dynamo.config.patch(trace_numpy=False):
         compiled = step(torch.compile(net, fullgraph=True, **options), net)
     for got, want in zip(compiled, step(net, net), strict=True):
@@ -104,7 +104,7 @@ def test_code_of_the_default_compiler(name):
 
 @every_case
 def test_a_network_is_exported(recipe, frozen):
-    """As one graph, whose operators are PyTorch's and mxdot's."""
+    """The export is one graph, whose operators are PyTorch's and mxdot's."""
     net = network(recipe, frozen)
     x = torch.randn(20, 64)
     with torch.no_grad():

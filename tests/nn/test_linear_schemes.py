@@ -50,7 +50,7 @@ def layer_of(weight, recipe, bias=False):
 
 
 def scheme_of(recipe, role):
-    """What the docs say a role of a recipe with schemes has."""
+    """Scheme of a role in a recipe with schemes, as the docs say."""
     value = getattr(recipe, role)
     if value in SCHEMES:
         return SCHEMES[value]
@@ -229,7 +229,7 @@ def test_a_frozen_layer_multiplies_by_what_is_kept(recipe):
 
 
 def test_frozen_layers_are_loaded_moved_copied_and_saved(tmp_path):
-    """As the same layer frozen afterwards."""
+    """Results equal the same layer frozen afterwards."""
     layer, other = (MXLinear(64, 32, recipe=INT8) for _ in range(2))
     assert layer.freeze().state_dict().keys() == nn.Linear(64, 32).state_dict().keys()
     x = torch.randn(4, 64)

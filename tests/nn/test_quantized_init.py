@@ -18,7 +18,7 @@ every_recipe = pytest.mark.parametrize(("recipe", "kind", "most"), RECIPES.value
 
 
 def bytes_of(*tensors):
-    """Of all parts of tensors that may be containers."""
+    """Bytes of all parts of tensors that may be containers."""
     count = 0
     for x in tensors:
         parts = x.named_parts().values() if hasattr(x, "named_parts") else [x]

@@ -1,4 +1,4 @@
-"""What layers keep of their inputs for the backward pass: the operands' bits, and the bytes."""
+"""Inputs that layers keep for the backward pass: bits of the operands, and bytes."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 
 
 def layers(recipe, weight):
-    """The same, one that keeps inputs and one that keeps codes."""
+    """Two equal layers, one that keeps inputs and one that keeps codes."""
     for saved in ("input", "quantized"):
         layer = MXLinear(
             *reversed(weight.shape), device=weight.device, recipe=replace(recipe, saved=saved)
@@ -59,7 +59,7 @@ def test_results_are_those_of_a_layer_that_keeps_its_input(recipe, rows, dtype, 
 
 
 def kept_bytes(network, x):
-    """Of all that is saved for the backward pass, but parameters."""
+    """Bytes saved for the backward pass, without parameters."""
     own = {p.untyped_storage().data_ptr() for p in network.parameters()}
     sizes = {}
 

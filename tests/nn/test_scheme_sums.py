@@ -122,7 +122,7 @@ def test_the_fp8_units_take_all_three(device):
 @pytest.mark.parametrize("scheme", ["int4_channel", "fp8_e4m3_tensor", "nvfp4", "fp8_e4m3_128x128"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_magnitudes_are_as_limits(scheme, axis, device):
-    """Of every outermost group: the codes and scales within -m to m."""
+    """Codes and scales per outermost group, within -m to m."""
     rng = generator("magnitudes", scheme, axis)
     x = rng.standard_normal((256, 128)).astype(np.float32)
     shape = schemes.quantize(x, scheme, axis=axis).scales[0].shape

@@ -16,7 +16,7 @@ from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
 from ...model.rounding import add_to_odd, nearest_even
 from ...model.wide import WideSum, exact_sum_fits
-from ..tensors.floats import FLOAT32_FRACTION
+from ..tensors.formats import FLOAT32_FRACTION
 from .steps import Steps
 
 LIMB = 32
@@ -26,7 +26,7 @@ MASK = (1 << LIMB) - 1
 def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
     """The float32 results of registers that start at `c` and take the block sums in turn.
 
-    Special terms, c among them, are summed beside the register and decide the result.
+    Special terms, c among them, are summed outside the register and decide the result.
     """
     wide = c.to(torch.float64)
     special = torch.where(wide.isfinite(), 0.0, wide)
@@ -74,7 +74,7 @@ class Float64Register:
 
 
 class LimbRegister:
-    """As Float64Register; block sums are multiples of 2^`lsb`, of at most `bits` bits.
+    """`Float64Register` in 32-bit limbs; block sums are multiples of 2^`lsb` of up to `bits` bits.
 
     value: int64 (limbs, m, n).
     """

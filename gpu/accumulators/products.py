@@ -24,10 +24,8 @@ from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ...model.accumulators.group_sums import GroupSums
 from ..chunks import chunk_size
 from ..ops.matmul import Product
-from .blocks import run_aligned, run_exact, run_float32
 from .fixed import run_fixed
-from .fused import run_fused
-from .machines import run_floored, run_groups
+from .rules import run_aligned, run_exact, run_float32, run_floored, run_fused, run_groups
 from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
@@ -45,7 +43,7 @@ RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     FlooredMachine: run_floored,
     GroupSums: run_groups,
 }
-TABLE = "RULES of gpu/reference/products.py"
+TABLE = "RULES of gpu/accumulators/products.py"
 
 
 def refusal(product: Product) -> str | None:

@@ -88,7 +88,7 @@ class Step:
 
     @property
     def special(self) -> Tensor:
-        """(m, n) the sum of the products that are NaN or infinite; 0 where there is none."""
+        """Sum (m, n) of the products that are NaN or infinite; 0 without any."""
         return torch.where(self.products.isfinite(), 0.0, self.products).sum(dim=-1)
 
     def sum(self) -> WideSum:
@@ -99,7 +99,7 @@ class Step:
         return WideSum(total if self.factor is None else total * self.factor)
 
     def _sum_of_products(self) -> Tensor:
-        """Where they fit one float64."""
+        """Sum of a step's products; they fit one float64."""
         if bool(self.a.isfinite().all()) and bool(self.b.isfinite().all()):
             return self.a @ self.b.T  # exact in any order
         # A library's product may leave out zeros, and with them an infinity times zero.

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from ..model.units import (
     DotConfig,
@@ -26,9 +25,6 @@ from ..model.units import (
     QuantizeConfig,
     UnitConfig,
 )
-
-if TYPE_CHECKING:
-    from .engine.stream_unit import StreamUnit
 
 
 @dataclass(frozen=True)
@@ -48,11 +44,6 @@ class Kind:
     def run(self) -> Callable[..., None]:
         """The runner."""
         return named(self.runner)
-
-    @property
-    def stream(self) -> "type[StreamUnit] | None":
-        """The `StreamUnit` whose method the runner is; None of other runners."""
-        return getattr(self.run, "__self__", None)
 
 
 KINDS: dict[type[UnitConfig], Kind] = {

@@ -1,11 +1,11 @@
-"""What the components of the bench share: the unit, how traffic is timed, and errors."""
+"""What the components of the bench share: the unit, its pins in each cycle, pauses, and errors."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyuvm import ConfigDB, uvm_component, uvm_tlm_analysis_fifo
 
@@ -104,3 +104,33 @@ def drain(fifo: uvm_tlm_analysis_fifo) -> Iterator[Any]:
     """Everything that has been written to `fifo`."""
     while fifo.can_get():
         yield fifo.try_get()[1]
+
+
+class Seen(NamedTuple):
+    """The pins that every unit has, before a rising edge."""
+
+    rst: bool
+    in_valid: bool
+    in_ready: bool
+    out_valid: bool
+    out_ready: bool
+
+
+class Watch(uvm_component):
+    """Calls `watchers` with what it sees, in their order."""
+
+    def build_phase(self) -> None:
+        """Find the pins."""
+        self.context = context_of(self)
+        self.watchers: list[Callable[[Seen], None]] = []
+
+    async def run_phase(self) -> None:
+        """Look at every cycle."""
+        pins = self.context.pins
+        handles = [getattr(pins, name) for name in Seen._fields]
+        while True:
+            await pins.edge
+            self.context.forget_payload()
+            seen = Seen(*[bool(handle.value) for handle in handles])
+            for watcher in self.watchers:
+                watcher(seen)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from cocotb.triggers import Event
 from pyuvm import uvm_analysis_port, uvm_component
 
-from .context import context_of
+from .context import Seen, context_of
 from .subject import IDLE
-from .watch import Seen
 
 HANG = 2000  # cycles that a beat is kept waiting, or that a result is owed and none comes
 

@@ -15,8 +15,7 @@ from pyuvm import ConfigDB, uvm_test
 
 from ..engine.job import UnitJob
 from .context import Context, PauseChances, make
-from .environment import UnitEnv
-from .sequence import UnitSequence
+from .environment import UnitEnv, UnitSequence
 from .subject import IDLE, subject_of
 
 PROFILES = (

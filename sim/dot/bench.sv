@@ -5,7 +5,7 @@
 //   - per cycle: cocotb writes the variables, the clock included, as if they were ports;
 //   - bulk: with +bulk_input=FILE everything runs here, without Python: the clock, operand records
 //     from that file, results to +bulk_output=FILE. Both file formats are defined in
-//     sim/dot/bulk.py, that of codes in sim/quantize/item.py.
+//     sim/dot/unit.py, that of codes in sim/quantize/item.py.
 //
 // bulk.svh has the bulk options.
 

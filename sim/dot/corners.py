@@ -21,9 +21,8 @@ from ..bench.operands import (
 )
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
-from .placing import LEAST, fractions, lanes, nearly_negated, put, signs
 from .scales import with_scales
-from .target import Target
+from .target import LEAST, Target, fractions, lanes, nearly_negated, put, signs
 
 
 def distance(target: Target, rng: Generator, n: int) -> list[Batch]:

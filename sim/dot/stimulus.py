@@ -1,5 +1,4 @@
-"""Sequences: named sources of dot products, random and directed (corners.py, range_ends.py,
-short_range.py)."""
+"""Sequences: named sources of dot products, random and directed (corners.py, range_ends.py)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,7 @@ from ..bench.operands import (
     weighted,
     wide_scales,
 )
-from . import corners, range_ends, short_range
+from . import corners, range_ends
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
 from .scales import with_scales
@@ -259,9 +258,9 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 
 
 SHORT_RANGE: dict[str, tuple[Sequence, int]] = {
-    "subnormal_c": (short_range.subnormal_c, 1),
-    "short_scales": (short_range.short_scales, 1),
-    "least_products": (short_range.least_products, 1),
+    "subnormal_c": (range_ends.subnormal_c, 1),
+    "short_scales": (range_ends.short_scales, 1),
+    "least_products": (range_ends.least_products, 1),
 }
 """Sequences for units whose scales have few exponents, besides."""
 

@@ -11,13 +11,74 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
-from ..bench.reach import MORE, reaching
-from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher
+from ..bench.subject import LONG_AGO, MORE, Assembler, Bins, Goals, Subject, Watcher, reaching
 from ..engine.job import UnitJob
-from . import features, item, slots
+from . import features, item
 from .item import Batch, Bundle, DotResults, Product, bundles, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
+
+APART, NEXT, CHAINED = "another slot", "same slot, next product", "same slot, same product"
+
+FIRST, LATER = "a first block", "a chained block"
+
+
+def slot_goals(config: DotConfig) -> Goals:
+    """The bins that `config` can hit."""
+    if config.interleave == 1:
+        return {}
+    slots = list(range(config.interleave))
+    # A block that begins a partial sum waits for none.
+    chains = config.interval == 1 or config.accumulator.promotes_every is not None
+    return {
+        "slot": slots,
+        "next_block": [APART, NEXT] + [CHAINED] * chains,
+        "end": ["alone", "while others run"],
+        "order_of_results": ["as begun", "before an older product"],
+        "begins": ["where one has ended", "where a reset has cut one"],
+        "waits_for_room": [FIRST, LATER],
+    }
+
+
+class Slots(Watcher):
+    """Who is in flight. slot: of the beat on the pins."""
+
+    def __init__(self, slot: Callable[[], int], goals: Goals) -> None:
+        self.slot, self.goals = slot, goals
+        self.begun: dict[int, int] = {}  # by slot, when its product began: in products
+        self.reset()
+
+    def reset(self) -> None:
+        """Every product is cut."""
+        self.cut = set(self.begun)
+        self.begun = {}
+        self.products = 0
+        self.last = -1  # the slot of the block before
+
+    def accept(self, first: bool, last: bool, at_once: bool) -> Bins:
+        """The slot, and how its product stands to the others."""
+        slot = self.slot()
+        bins: dict[str, set[object]] = {"slot": {slot}}
+        if at_once:
+            bins["next_block"] = {APART if slot != self.last else NEXT if first else CHAINED}
+        if first:
+            cut = slot in self.cut
+            bins["begins"] = {"where a reset has cut one" if cut else "where one has ended"}
+            self.cut.discard(slot)
+            self.begun[slot] = self.products
+            self.products += 1
+        if last:
+            began = self.begun.pop(slot)
+            bins["end"] = {"while others run" if self.begun else "alone"}
+            older = any(other < began for other in self.begun.values())
+            bins["order_of_results"] = {"before an older product" if older else "as begun"}
+        self.last = slot
+        return bins
+
+    def wait(self, first: bool, for_room: bool) -> Bins:
+        """What waits for room for a result, be it that of another product, and not for its slot."""
+        return {"waits_for_room": {FIRST if first else LATER}} if for_room else {}
+
 
 TENSOR_BLOCKS = 1000
 
@@ -259,7 +320,7 @@ class DotSubject(Subject):
         """Of the slots."""
         if not self.config.slot_bits:
             return Watcher()
-        return slots.Slots(self.pins.slot, slots.goals(self.config))
+        return Slots(self.pins.slot, slot_goals(self.config))
 
     def group(self, item: Product) -> tuple[int, int]:
         """One mode and one number of blocks."""

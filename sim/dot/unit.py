@@ -1,26 +1,232 @@
-"""Dot units in a regression: what they are given in bulk, and how their failures are told."""
+"""The simulation of a dot unit: bench top, records of bulk mode, and runner.
 
+A record is one block. Its fields, each of whole bytes, from the last byte of the record to the
+first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 bits), control
+(bit 0 first, bit 1 last, bits 2 to 7 mode), and densely the unit's side inputs and the slot, where
+it has any. The most significant byte comes first in the file because $fread fills a vector in that
+order.
+
+A result is two words: the result bits (a 16-bit format leaves the high half zero), then the flags
+(`model.trace.FLAG_NAMES` from bit 0 up; the slot from bit 8 up).
+"""
+
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..bench.layout import Layout
-from ..engine.groups import in_groups
-from ..engine.job import Failure
-from ..engine.stream_unit import StreamUnit
-from ..engine.verilator import Build
-from . import simplify
-from .build import build_unit
-from .bulk import SLOT_PLACE, layout, write_products
-from .item import Batch, DotResults, batch_of, concatenate, plain, product_of, products
-from .report import describe_failure
+from ...model import DotConfig, DotQuantizeConfig
+from ...model.packing import pack_rows
+from ...model.trace import FLAG_NAMES
+from ...util.files import beside
+from ..bench.bulk import Field, Layout, in_bytes, placed
+from ..engine import verilator
+from ..engine.job import Failure, UnitJob
+from ..engine.stream_unit import StreamUnit, in_groups
+from ..engine.verilator import Build, SimulationError
+from .failures import complexity, describe_failure, failure_file, simpler
+from .item import Batch, DotResults, Turns, batch_of, concatenate, plain, product_of, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
-from .turns import Turns
+
+BENCH = Path(__file__).with_name("bench.sv")
+
+
+def build_unit(
+    config: DotConfig | DotQuantizeConfig,
+    verilog: Path,
+    directory: Path,
+    *,
+    executable: Path | None = None,
+    waves: bool = False,
+    coverage: bool = False,
+    probes: bool = False,
+) -> verilator.Build:
+    """A simulation of the unit in the bench top; with `probes` its stages can be watched."""
+    probe_file = None
+    if probes:
+        probe_file = Path(__file__).with_name("probes.vlt")
+    defines, code_bits = {}, 0
+    if isinstance(config, DotQuantizeConfig):
+        defines, code_bits = {"UNIT": "mxdot_dot_quantize"}, config.quantizer.bits
+        config = config.dot
+    return verilator.build(
+        verilog,
+        verilator.BENCH_TOP,
+        directory,
+        extra_sources=[BENCH],
+        parameters={
+            "LANES": config.lanes,
+            "A_BITS": config.bits_a,
+            "B_BITS": config.bits_b,
+            "MODE_BITS": max(config.mode_bits, 1),
+            "RESULT_BITS": config.out.bits,
+            "CODE_BITS": code_bits,
+            "SCALE_BITS": config.scale_blocks * config.scale_bits,
+            "SLOT_BITS": config.slot_bits,
+            **{f"{name.upper()}_BITS": bits for name, bits in config.side_inputs.items()},
+        },
+        defines=defines,
+        public_vlt=probe_file,
+        waves=waves,
+        coverage=coverage,
+        executable=executable,
+        optimize=not probes,
+    )
+
+
+MAX_MODES = 64
+SLOT_PLACE = 8
+"""Of the slot in the word of flags."""
+
+_CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
+
+
+def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
+    """Bytes of a record, and where the inputs are in it."""
+    scale_bits = config.scale_blocks * config.scale_bits
+    operands = [("in_a", config.bits_a * config.lanes), ("in_b", config.bits_b * config.lanes)]
+    fields, size = in_bytes(operands)
+    for side in ("in_scale_a", "in_scale_b"):  # a byte also where there are none
+        more, end = in_bytes([(side, scale_bits)], size)
+        fields, size = fields + more, max(end, size + 1)
+    more, size = in_bytes([("in_c", 32)], size)
+    control = placed([("in_first", 1), ("in_last", 1), ("in_mode", config.mode_bits)], 8 * size)
+    side = [(f"in_{name}", bits) for name, bits in config.side_inputs.items()]
+    dense = placed([*side, ("in_slot", config.slot_bits)], 8 * size + 8)
+    bits = sum(config.side_inputs.values()) + config.slot_bits
+    return size + 1 + (bits + 7) // 8, fields + more + control + dense
+
+
+def layout(config: DotConfig) -> Layout:
+    """Of a dot unit."""
+    size, inputs = record_layout(config)
+    flags = [(f"out_{name}", 1) for name in FLAG_NAMES]
+    outputs = placed([("out_result", config.out.bits)]) + placed(flags, 32)
+    slot = placed([("out_slot", config.slot_bits)], 32 + SLOT_PLACE)
+    restarts = not config.slot_bits
+    return Layout(size, inputs, 2, outputs + slot, ends="in_last", restarts=restarts)
+
+
+def write_products(
+    path: Path,
+    config: DotConfig,
+    batches: Sequence[Batch],
+    order: NDArray[np.int64],
+    turns: Turns | None = None,
+) -> None:
+    """The records of all blocks, the batches' dot products in the given order.
+
+    They are sent one after the other, or in `turns`, in which places count in that order.
+    """
+    lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
+    starts = np.cumsum(lengths) - lengths
+    lengths, starts = lengths[order], starts[order]
+    place, step, slot = turns or Turns.one_by_one(lengths)
+    index = starts[place] + step
+
+    def blocks(name: str) -> NDArray:
+        parts = [getattr(batch, name) for batch in batches]
+        return np.concatenate([p.reshape(-1, *p.shape[2:]) for p in parts])[index]
+
+    def side(name: str) -> NDArray[np.uint64]:
+        return np.concatenate([batch.side[name].reshape(-1) for batch in batches])[index]
+
+    c = np.concatenate([batch.c for batch in batches])[order]
+    mode = np.concatenate([np.full(len(batch), batch.mode) for batch in batches])[order]
+    columns = [(side(name), bits) for name, bits in config.side_inputs.items()]
+    if config.slot_bits:
+        columns.append((slot[place].astype(np.uint64), config.slot_bits))
+    write_records(
+        path,
+        blocks("a"),
+        blocks("b"),
+        blocks("scale_a"),
+        blocks("scale_b"),
+        c[place],
+        step == 0,
+        step == lengths[place] - 1,
+        mode[place],
+        a_bits=config.bits_a,
+        b_bits=config.bits_b,
+        scale_bits=config.scale_bits,
+        side=columns,
+    )
+
+
+def write_records(
+    path: Path,
+    a: NDArray,
+    b: NDArray,
+    scale_a: ArrayLike,
+    scale_b: ArrayLike,
+    c: ArrayLike,
+    first: ArrayLike,
+    last: ArrayLike,
+    mode: ArrayLike = 0,
+    *,
+    a_bits: int = 8,
+    b_bits: int = 8,
+    scale_bits: int = 8,
+    side: Sequence[tuple[NDArray[np.uint64], int]] = (),
+) -> None:
+    """Writes one record per block.
+
+    `a` and `b` are element codes of shape (blocks, lanes); the others are of shape (blocks,) or
+    one value for all: scale codes (of several for a block, of `scale_bits` bits, with an axis
+    more), the bits of c (uint32), two booleans, and the mode number.
+    `a_bits` and `b_bits` are the widths of the unit's element inputs. side: for each side input,
+    in the order of the bench top's parameters, its bits (blocks,) and its width.
+    """
+    if a.ndim != 2 or a.shape != b.shape:
+        raise ValueError(f"a and b must be (blocks, lanes) alike, not {a.shape} and {b.shape}")
+    mode = np.asarray(mode)
+    if mode.size and not 0 <= mode.min() <= mode.max() < MAX_MODES:
+        raise ValueError(f"mode must be from 0 to {MAX_MODES - 1}, not {mode.max()}")
+    control = mode << 2 | np.asarray(last, bool) << 1 | np.asarray(first, bool)
+    scale_a, scale_b = (_scale_word(scale, scale_bits) for scale in (scale_a, scale_b))
+    columns = [
+        np.broadcast_to(column, (len(a), *column.shape[1:]))
+        for column in (scale_a, scale_b, np.asarray(c, "<u4"), np.asarray(control, "u1"))
+    ]
+    with beside(path) as part, part.open("wb") as file:
+        for start in range(0, len(a), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            fields = [_pack(a[rows], a_bits), _pack(b[rows], b_bits)]
+            fields += [_bytes_of(column[rows]) for column in columns]
+            if side:
+                fields.append(_dense([(bits[rows], width) for bits, width in side]))
+            np.ascontiguousarray(np.concatenate(fields, axis=1)[:, ::-1]).tofile(file)
+
+
+def _scale_word(scale: ArrayLike, bits: int) -> NDArray:
+    """Scale codes, one for each block, as they are, or several packed as elements are."""
+    codes = np.asarray(scale, "u1")
+    return _pack(codes, bits) if codes.ndim == 2 else codes
+
+
+def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
+    """(blocks, lanes) codes to (blocks, bytes), element i in the bits from i * width on."""
+    return codes if width == 8 else pack_rows(codes, width)
+
+
+def _dense(columns: Sequence[tuple[NDArray[np.uint64], int]]) -> NDArray[np.uint8]:
+    """(blocks,) integers of their widths, one behind the other, to (blocks, bytes)."""
+    bits = [
+        np.unpackbits(_bytes_of(column.astype("<u8")), axis=1, count=width, bitorder="little")
+        for column, width in columns
+    ]
+    return np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
+
+
+def _bytes_of(column: NDArray) -> NDArray[np.uint8]:
+    """(blocks,) integers to (blocks, bytes), least significant byte first."""
+    return np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1)
+
 
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 
@@ -89,12 +295,40 @@ class DotStream(StreamUnit):
 
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Fewer blocks and lanes, plainer c, scales and codes."""
-        return simplify.simpler(self.config, item)
+        return simpler(self.config, item)
 
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
         """Lanes, blocks, c, scales, codes."""
-        return simplify.complexity(self.config, item)
+        return complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With the first stage that differs."""
-        return describe_failure(self.job, verilog, failure)
+        return describe_failure(self.job, failure, lambda: replay(self.job, verilog))
+
+
+def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
+    """Simulate the product in failure.json alone, in a build whose stages can be watched."""
+    build = build_unit(
+        job.config,
+        verilog,
+        job.build_directory / "probed",
+        executable=job.directory / "sim-probed",
+        waves=job.waves,
+        probes=True,
+    )
+    record = job.directory / "replay.json"
+    record.unlink(missing_ok=True)
+    run = build.run(
+        "mxdot.sim.dot.replay_test",
+        results_xml=job.directory / "replay.xml",
+        env={
+            "MXDOT_JOB": str(job.write()),
+            "MXDOT_REPLAY": str(failure_file(job).resolve()),
+            "MXDOT_RECORD": str(record.resolve()),
+        },
+        waves=job.directory / "replay.fst" if job.waves else None,
+        time_limit=120,
+    )
+    if not record.is_file():
+        raise SimulationError(f"no record (log: {run.log_file})")
+    return json.loads(record.read_text())

@@ -6,8 +6,7 @@ from typing import Any
 
 from ...model import DotQuantizeConfig
 from ..bench import subject
-from ..bench.reach import MORE, reaching
-from ..bench.subject import Assembler, Subject
+from ..bench.subject import MORE, Assembler, Subject, reaching
 from ..dot import subject as dot
 from ..dot.item import Product
 from ..dot.subject import DotPins

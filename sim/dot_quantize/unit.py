@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bench.layout import Layout
-from ..dot.build import build_unit
-from ..dot.bulk import record_layout, write_products
+from ..bench.bulk import Layout
+from ..dot.unit import build_unit, record_layout, write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
-from ..quantize.bulk import codes_layout
 from ..quantize.item import CodesBeat, codes_beats, words
-from . import simplify
+from ..quantize.unit import codes_layout
+from .failures import complexity, describe_failure, simpler
 from .item import Batch, DotQuantizeResults, batch_of, block_of, blocks, plain
-from .report import describe_failure
 from .stimulus import traffic
 
 TENSOR_BLOCKS = 5000  # of real tensors in bulk mode, unless all are asked for
@@ -80,11 +78,11 @@ class DotQuantizeStream(StreamUnit):
 
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Fewer and simpler dot products."""
-        return simplify.simpler(self.config, item)
+        return simpler(self.config, item)
 
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
         """Of all dot products."""
-        return simplify.complexity(self.config, item)
+        return complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With results, and operands of one dot product."""

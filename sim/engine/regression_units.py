@@ -1,18 +1,39 @@
-"""The regression matrix: which units are simulated, by default and in full."""
+"""The units that are simulated: the default, full and smoke matrices."""
 
+import hashlib
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from ...model import MACHINES, MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
+from ...model import (
+    MACHINES,
+    MX_FORMATS,
+    DotConfig,
+    DotQuantizeConfig,
+    MatmulConfig,
+    QuantizeConfig,
+    accumulator,
+)
 from ...model.accumulators import KINDS, PRESETS
 from ...model.formats import ROUNDINGS
+from ...model.pipeline import stage_limits
 from ...model.quantize import SCALE_RULES
-from ...model.units import MatmulConfig
 from ...model.units.base import LANES
 from ...model.units.dot import EVERY_FORMAT, MAX_INTERLEAVE
 from ..quantize.stimulus import every_pair
-from .names import file_name
+
+LONGEST = 80
+"""Characters of a name: file systems take 255, and a line of the summary little more than this."""
+_DIGEST = 16
+
+
+def file_name(name: str) -> str:
+    """`name`, or of one that is too long for a file its beginning and a digest of it all."""
+    if len(name) <= LONGEST:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: LONGEST - _DIGEST - 1]}-{digest}"
+
 
 EVERY_ELEMENT = ",".join(MX_FORMATS)
 WIDER = ("e4m3fnuz", "e5m2fnuz", "fp16", "bf16", "tf32", "bf16xint4", "fp16xe2m1")
@@ -346,3 +367,53 @@ def full_matrix() -> list[Unit]:
         turns = _unit(rule, formats[0], 8, high, interleave=tiles)
         units.append(_matmul(2, 2, turns, depth=4, keep_b=True))
     return list({unit.name: unit for unit in units}.values())
+
+
+SMOKE_LANES = 8
+
+
+def smoke_matrix() -> list[Unit]:
+    """Minutes on two cores: every accumulator and preset, then inputs and outputs that few have."""
+    return [*map(_smoke_unit, ACCUMULATORS), *_smoke_options(), *_smoke_quantizers()]
+
+
+def stream_matrix() -> list[Unit]:
+    """The smoke matrix, and the units of the default one with one stream in and one out."""
+    units = [*smoke_matrix(), *default_matrix()]
+    chosen = [unit for unit in units if not isinstance(unit.config, MatmulConfig)]
+    return list({unit.name: unit for unit in chosen}.values())
+
+
+def _smoke_unit(rule: str) -> Unit:
+    formats = "int8" if accumulator(rule).takes_integers else "e4m3,e2m1"
+    low, high = stage_limits(DotConfig(formats, SMOKE_LANES, rule).pipeline.sections)
+    return Unit(DotConfig(formats, SMOKE_LANES, rule, (low + high) // 2), BULK)
+
+
+def _smoke_options() -> list[Unit]:
+    """Side inputs, scales, micro-exponents, products in flight, no flags."""
+    dot = DotConfig("e4m3", 4, "aligned:13", 3)
+    configs = [
+        DotConfig("int8xint4", 8, "int32", 4, "uint8:multiply", scales="u4", zero_points="ab"),
+        DotConfig("int8", 4, "int32", 5, "float16:scale", zero_points="a"),
+        DotConfig("int8", 4, "int32", 3, "int8_full:shift"),
+        DotConfig("int5,int3", 8, "aligned:13", 4, micro=True),
+        DotConfig("e2m1", 16, "blackwell", 5, scales="e4m3", scale_block=4),
+        DotConfig("e4m3", 8, "aligned:13", 9, interleave=4),
+        DotConfig("bf16", 4, "fused:25:bfloat16", 3, "bfloat16"),
+        DotConfig("e3m2", 8, "aligned:13", 2, status=False, load_c=False),
+        DotQuantizeConfig(dot, "e4m3", 8),
+    ]
+    return [Unit(config, BULK) for config in configs]
+
+
+def _smoke_quantizers() -> list[Unit]:
+    configs = [
+        QuantizeConfig(EVERY_ELEMENT, 4, "bfloat16", "floor,ceil,even", nonfinite="element"),
+        QuantizeConfig("e2m1,int8", 8, scale_rule="even", rounding="stochastic", beats=4),
+        QuantizeConfig("e5m2", 4, "float16", rounding="stochastic", random="lfsr", stages=1),
+        QuantizeConfig("e2m1", 16, scales="e4m3", stages=10),
+        QuantizeConfig("sm8,int3", 8, micro=True, beats=2),
+        QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=4),
+    ]
+    return [Unit(config, BULK) for config in configs]

@@ -1,20 +1,22 @@
 """Units with one stream in and one out, from build to failures: cycle by cycle, then in bulk.
 
-A kind of such units is a subclass of `StreamUnit`, which is the runner of its row in kinds.py.
+A kind of these units is a subclass of `StreamUnit`, which is the runner of its row in kinds.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.units import UnitConfig
 from ..bench import bulk
-from ..bench.layout import Layout
-from ..kinds import named
+from ..bench.bulk import Layout
+from ..kinds import kind_of, named
 from .job import Failure, UnitJob
 from .unit import (
     KEPT_FAILURES,
@@ -26,6 +28,52 @@ from .unit import (
     verilog_of,
 )
 from .verilator import Build, SimulationError
+
+T = TypeVar("T")
+
+
+def in_groups(items: Sequence[T], key: Callable[[T], Hashable]) -> tuple[list[list[T]], list[int]]:
+    """Groups of one key each, and the place of each item, counted through the groups."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, item in enumerate(items):
+        groups.setdefault(key(item), []).append(i)
+    order = [i for rows in groups.values() for i in rows]
+    places = sorted(range(len(order)), key=order.__getitem__)
+    return [[items[i] for i in rows] for rows in groups.values()], places
+
+
+T = TypeVar("T")
+
+MOST_PAIRS = 40  # members of which every pair is tried
+
+
+def parts(members: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """Proper parts: none, each one, each pair of not too many, halves to eighths, all but one."""
+    yield ()
+    if len(members) > 1:
+        yield from ((member,) for member in members)
+    if 2 < len(members) <= MOST_PAIRS:
+        yield from combinations(members, 2)
+    for count in (8, 4, 2):
+        if len(members) >= 2 * count:
+            size = -(-len(members) // count)
+            yield from (tuple(members[i : i + size]) for i in range(0, len(members), size))
+    if len(members) > 3:
+        yield from (
+            tuple(other for j, other in enumerate(members) if j != i) for i in range(len(members))
+        )
+
+
+def fewer_ones(bits: int) -> Iterator[int]:
+    """Positive numbers with fewer of the ones of `bits`: without the lowest, without a half."""
+    lowest = bits & -bits
+    if bits != lowest:
+        yield bits ^ lowest
+    places = [i for i in range(bits.bit_length()) if bits >> i & 1]
+    if len(places) > 3:
+        kept = places[len(places) // 2 :]
+        yield sum(1 << i for i in kept)
+
 
 Simulation = Build | bulk.Streaming
 NEIGHBOURS = 64  # items before the first failure that are kept with it, for one that needs them
@@ -344,3 +392,14 @@ def _item(batches: Sequence[Batch], number: int) -> Batch:
             return batch.take(slice(number, number + 1))
         number -= len(batch)
     raise IndexError(number)
+
+
+def stream_unit_of(config: UnitConfig) -> type[StreamUnit] | None:
+    """The `StreamUnit` that runs units of this kind; None for a kind with another runner."""
+    return getattr(kind_of(config).run, "__self__", None)
+
+
+def restarts(config: UnitConfig) -> bool:
+    """Whether the unit's records may be dealt to many runs, each after a reset."""
+    kind = stream_unit_of(config)
+    return kind is not None and kind(UnitJob("", config, 0, Path())).layout().restarts

@@ -22,8 +22,17 @@ from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
 from ...util.cache import digest, is_whole, linked, locked, seal
-from . import precompiled
-from .toolchain import CFLAGS, Tools, execute, find_tools, makeable
+from .toolchain import (
+    CFLAGS,
+    Tools,
+    compile_main,
+    execute,
+    find_tools,
+    including,
+    makeable,
+    precompiled_headers,
+    runtime_archive,
+)
 
 INCLUDES = Path(__file__).parent.parent / "bench"
 """Where bench tops find what they include."""
@@ -31,10 +40,7 @@ BENCH_TOP = "mxdot_bench"
 MATMUL_BENCH_TOP = "mxdot_matmul_bench"
 
 # A build is made again when one of these has changed.
-_OWN = [
-    Path(__file__).with_name(name)
-    for name in ("toolchain.py", "precompiled.py", "verilator.py", "main.cc")
-]
+_OWN = [Path(__file__).with_name(name) for name in ("toolchain.py", "verilator.py", "main.cc")]
 _MAIN = Path(__file__).with_name("main.cc")
 _COCOTB_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _LARGEST_SEED = 2**31 - 1  # that Verilator takes
@@ -326,13 +332,13 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
         else:
             flags += f" -I{_WAVE_HEADERS}"
     make += [f"USER_CPPFLAGS={flags}"]
-    headers = precompiled.headers(objects, tools, make)
-    runtime = precompiled.runtime(objects, tools, make, headers)
+    headers = precompiled_headers(objects, tools, make)
+    runtime = runtime_archive(objects, tools, make, headers)
     cocotb = f"-L{cocotb_config.libs_dir} -Wl,-rpath,{cocotb_config.libs_dir}"
     libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
     libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
-    make = precompiled.including(make, headers)
-    precompiled.main(objects, tools, make, _MAIN, _COCOTB_MAIN)
+    make = including(make, headers)
+    compile_main(objects, tools, make, _MAIN, _COCOTB_MAIN)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
     execute(make, tools, "the compilation")
 

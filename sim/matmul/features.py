@@ -9,7 +9,6 @@ from ..bench.operands import E4M3_CLASSES
 from .ends import STATES
 from .item import Product
 from .stimulus import has_e4m3_scales, scale_bins, shapes, tile_shapes
-from .watch import HANDSHAKES
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
 ACTIVITIES = ("idle", "busy")
@@ -17,6 +16,8 @@ ACTIVITIES = ("idle", "busy")
 ERRORS = [field.name for field in REGISTERS["STATUS"].fields if field.name not in STATES]
 
 
+HANDSHAKES = {(1, 0): "waits", (1, 1): "moves", (0, 1): "starves"}
+"""(valid, ready) of a stream, and what it is called."""
 COUNTER_ENDS = {"half": 2 ** (COUNTER_BITS - 1), "wrap": 2**COUNTER_BITS}
 """Values that a counter reaches with its next event: a one in the highest bit, and 0."""
 

@@ -19,10 +19,9 @@ from ...model.units.quantize import AMAX
 from ...util.data.tensors import code_format
 from ...util.files import write_file
 from ..engine.verilator import Build
-from .build import build_matmul
-from .bulk import run_bulk
 from .item import predict
 from .stimulus import real_product
+from .unit import build_matmul, run_bulk
 
 Progress = Callable[[int, int], None]
 

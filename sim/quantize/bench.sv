@@ -1,5 +1,5 @@
 // The bench top of a quantiser: every port as a variable of the same name. sim/bench/bulk.svh says
-// how it is driven in bulk mode, sim/quantize/bulk.py what its files hold.
+// how it is driven in bulk mode, sim/quantize/unit.py what its files hold.
 
 `timescale 1ns / 1ps
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat, QuantizeConfig
-from ...model.formats import E4M3
+from ...model.formats import E4M3, FLOAT32
 from ...model.scale_rules import shared_exponent
 from ...model.schemes.exact import quotient
 from ...model.units.quantize import PAIR
@@ -22,10 +22,14 @@ from ..bench.operands import (
     class_table,
     scale_class,
 )
-from . import choice
 from .carries import EDGES, edge, powers, units
-from .item import Batch, QuantizeResults, values
-from .outer import INFINITY, OUTER_CLASSES, outer_classes
+from .item import Batch, QuantizeResults, largest_magnitudes, predict, values, words_of
+
+OUTER_CLASSES = ("zero", "negative", "subnormal", "normal", "largest", "inf", "nan")
+CHOSEN = ("first", "later")
+ALIKE = ("tie", "no error", "zeros")
+BESIDE = "beside infinity"
+
 
 VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")
 BLOCK_CLASSES = (
@@ -53,7 +57,7 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "scale": _scale_bins(config),
         "range": _range_bins(config, *formats),
         **_own_goals(config),
-        **choice.goals(config),
+        **_choice_goals(config),
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
         "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
@@ -71,8 +75,8 @@ def hits(
     """For every feature, the bins that each block of `batch` hits."""
     if config.select is None:
         return _hits(config, batch, outcome)
-    tried = choice.tried(config, batch, outcome)
-    found: dict[str, list[set[object]]] = choice.hits(config, batch, outcome, tried)
+    tried = by_each_format(config, batch, outcome)
+    found: dict[str, list[set[object]]] = _choice_hits(config, batch, outcome, tried)
     for mode, made in enumerate(tried):  # what is not chosen has been compared
         for name, bins in _hits(config.with_mode, replace(batch, mode=mode), made).items():
             column = found.setdefault(name, [set() for _ in range(len(batch))])
@@ -195,6 +199,21 @@ def _quotient_hits(
     }
 
 
+def outer_classes(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Index into OUTER_CLASSES of float32 bits."""
+    magnitude = bits & 0x7FFFFFFF
+    conditions = [
+        magnitude > FLOAT32.inf_code,
+        magnitude == FLOAT32.inf_code,
+        magnitude == 0,
+        bits != magnitude,
+        magnitude < 1 << FLOAT32.mantissa_bits,
+        magnitude == FLOAT32.inf_code - 1,
+    ]
+    names = ("nan", "inf", "zero", "negative", "subnormal", "largest")
+    return np.select(conditions, [OUTER_CLASSES.index(n) for n in names], 3)
+
+
 def _micro_hits(
     config: QuantizeConfig, magnitude: NDArray, outcome: QuantizeResults
 ) -> dict[str, list[set[object]]]:
@@ -207,7 +226,7 @@ def _micro_hits(
 
 def _is_scale(batch: Batch) -> NDArray[np.bool_]:
     """Which outer scales are positive and finite."""
-    return (batch.outer > 0) & (batch.outer < INFINITY)
+    return (batch.outer > 0) & (batch.outer < FLOAT32.inf_code)
 
 
 def _scaling(config: QuantizeConfig, batch: Batch, outcome: QuantizeResults) -> NDArray[np.float64]:
@@ -297,3 +316,76 @@ def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str
     elif config.select is not None and _poisons(config):  # whatever the format
         missing.add("nan")
     return [name for name in class_codes(fmt) if name not in missing]
+
+
+def _choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
+    """The bins of the choice: the first format or a later one; several best ones, with errors or
+    none, or without values; and a choice where values without an error pass.
+
+    Fewer digits than a mantissa has hide its errors, and what is not chosen then is not a goal.
+    """
+    if config.select is None:
+        return {}
+    found = [CHOSEN[0], *ALIKE[1:]]
+    if config.select > max(fmt.mantissa_bits for fmt in config.formats):
+        found += [CHOSEN[1], ALIKE[0], *[BESIDE] * (config.nonfinite == "element")]
+    return {"choice": found}
+
+
+def _choice_hits(
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults, tried: Sequence[QuantizeResults]
+) -> dict[str, list[set[object]]]:
+    """The bins of each block; none of one that is poisoned. tried: of `by_each_format`."""
+    error = errors(config, batch, tried)
+    several = (error == error.min(axis=0)).sum(axis=0) > 1
+    zeros = largest_magnitudes(config, batch.bits) == 0
+    bins = {
+        CHOSEN[0]: outcome.mode == 0,
+        CHOSEN[1]: outcome.mode > 0,
+        ALIKE[0]: several & (error.min(axis=0) > 0),
+        ALIKE[1]: several & (error.min(axis=0) == 0) & ~zeros,
+        ALIKE[2]: zeros,
+        BESIDE: (error.max(axis=0) > error.min(axis=0)) & ~_finite(config, batch).all(axis=1),
+    }
+    rows = np.stack([*bins.values()], axis=1) & (outcome.scale != E8M0.nan_code)[:, None]
+    names = [*bins]
+    return {"choice": [{names[i] for i in np.flatnonzero(row)} for row in rows]}
+
+
+def by_each_format(
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
+) -> list[QuantizeResults]:
+    """What each format makes of the blocks, poisoned as `outcome` is."""
+    words = replace(batch, words=words_of(config, batch))
+    poisoned = outcome.scale == E8M0.nan_code
+    found = []
+    for one in config.alternatives:
+        made = predict(QuantizeConfig(**{**one.arguments, "random": "stream"}), words)
+        codes = np.where(poisoned[:, None], 0, made.codes)
+        scale = np.where(poisoned, outcome.scale, made.scale)
+        found.append(replace(made, codes=codes, scale=scale))
+    return found
+
+
+def errors(
+    config: QuantizeConfig, batch: Batch, tried: Sequence[QuantizeResults]
+) -> NDArray[np.float64]:
+    """The sum of squared errors of each format and block, (formats, n), exact."""
+    finite = _finite(config, batch)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        magnitude = np.abs(values(config, batch.bits).astype(np.float64))
+    magnitude = np.where(finite, magnitude, 0.0)
+    exponent = np.maximum(np.frexp(magnitude.max(axis=1))[1] - 1, E8M0.emin)
+    assert config.select is not None
+    step = np.ldexp(1.0, exponent - config.select)[:, None]
+    found = []
+    for fmt, made in zip(config.formats, tried, strict=True):
+        scale = np.ldexp(1.0, made.scale.astype(np.int64) - E8M0.bias)[:, None]
+        element = np.where(finite, np.abs(fmt.values[made.codes]), 0.0)
+        found.append(((magnitude // step - element * scale // step) ** 2).sum(axis=1))
+    return np.array(found)
+
+
+def _finite(config: QuantizeConfig, batch: Batch) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(values(config, batch.bits).astype(np.float64))

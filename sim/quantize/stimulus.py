@@ -10,18 +10,25 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
+from ...model.formats import E4M3, FLOAT32
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize_formats import magnitudes
-from ..bench.operands import class_codes
+from ...util.data.tensors import load_values
+from ..bench.operands import E4M3_CLASSES, class_codes
+from ..engine.job import UnitJob
 from .carries import words_at_edges
 from .item import Batch, largest_magnitudes
-from .outer import ENDS, boundaries, outer_scales
 
 Bits = NDArray[np.int64]
 
 FEWEST_SCALES = 5  # exponents of the largest value, or `every_value` is left out
 FEWEST = 16  # blocks of a sequence for each format and scale rule
 TRAFFIC = 30_000  # blocks in bulk mode that are not of `every_value`, at most
+TENSOR_BLOCKS = 5000  # of real tensors, unless all are asked for
+INFINITY = 0x7F800000
+ENDS = (0, 1 << 31, 1, 0x007FFFFF, 0x00800000, INFINITY - 1, 0x3F800000, 0xBF800000, INFINITY,
+        INFINITY | 1 << 31, INFINITY | 1 << 22, INFINITY | 1)  # fmt: skip
+"""Bits of zeros, of the ends of subnormal and normal scales, of one and of what is no scale."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +279,51 @@ def carries(target: Target, rng: Generator, n: int) -> Bits:
     return _signs(target, rng, rng.permuted(bits, axis=1))
 
 
+def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.uint32]:
+    """Bits of a scale for each block, of its largest magnitude: most of them such that the block's
+    own is in or about the range of E4M3, with many digits and with few, and any bits and `ENDS`."""
+    n = len(magnitude)
+    near = np.maximum(magnitude, FLOAT32.smallest) * np.exp2(rng.uniform(-13, 13, n))
+    few = np.ldexp(rng.integers(1, 16, n), np.frexp(near)[1] - 4)
+    with np.errstate(over="ignore", under="ignore"):
+        floats = [x.astype(np.float32).view(np.uint32) for x in (near, few)]
+    some = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
+    kinds = [*floats, some[0] >> 9, some[1], rng.choice(np.array(ENDS, np.uint32), n)]
+    return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.4, 0.05, 0.05, 0.1]), kinds)
+
+
+def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
+    """Elements, their midpoints and the values beside them, where a scale of E4M3 changes too.
+
+    All are exact in the source, where the outer scale has so few digits that they can be. Both
+    scales of the first block are one.
+    """
+    config, fmt = target.config, target.format
+    digits = max(config.source.significand_bits - 4 - fmt.significand_bits - 1, 1)
+    outer = rng.integers(1, 2**digits, n).astype(np.float64)
+    exponent = rng.integers(max(-150, config.source.lsb - 1), min(100, config.source.emax), n)
+    outer = np.ldexp(outer, exponent - digits).astype(np.float32)
+    outer = np.maximum(outer, np.float32(FLOAT32.smallest))
+    codes = rng.integers(1, E4M3.nan_code, n)
+    outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
+    scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]
+    grid = np.unique(np.abs(fmt.values[np.isfinite(fmt.values)]))
+    places = np.concatenate([grid, (grid[1:] + grid[:-1]) / 2, [2 * grid[-1]]])
+    shape = (n, config.block)
+    values = (outer * scale)[:, None] * rng.choice(places, shape)
+    # The largest magnitude makes this scale exactly, or lies between it and the next one.
+    most = np.where(rng.random(n) < 0.5, scale, (scale + next_scale) / 2)
+    most[:1] = scale[:1]
+    values[:, 0] = outer * most * fmt.largest_finite
+    limited = np.minimum(values, values[:, :1])
+    is_limited = rng.random(n) < 0.9
+    is_limited[:1] = True
+    bits = target.nearest(np.where(is_limited[:, None], limited, values))
+    bits = np.minimum(bits, target.floats(target.ones, -1))
+    moved = bits + rng.integers(-1, 2, shape) * (rng.random(shape) < 0.5)
+    return np.clip(moved, 0, target.floats(target.ones, -1)), outer.view(np.uint32)
+
+
 def outer_ends(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
     """Values of any range under each of the outer scales of `ENDS` in turn."""
     n = max(n, len(ENDS))
@@ -363,3 +415,24 @@ def batch(
         one = replace(made_of, mode=0)
         words = words_at_edges(config.alternatives[mode], one, rng)
     return replace(made_of, words=words)
+
+
+def tensor_traffic(job: UnitJob) -> list[Batch]:
+    """The job's tensors in every format and scale rule; all of their blocks, or 5,000 at random.
+
+    Values are rounded to the unit's source; a row's last block is filled with zeros.
+    """
+    if job.tensors is None:
+        return []
+    config, rng = job.config, job.rng("tensors")
+    x = np.concatenate(load_values(job.tensors, job.tensor_names))
+    x = np.pad(x, ((0, 0), (0, -x.shape[1] % config.block))).reshape(-1, config.block)
+    choices = config.modes * len(config.scale_rules)
+    if not job.all_tensors and len(x) * choices > TENSOR_BLOCKS:
+        x = rng.choice(x, max(1, TENSOR_BLOCKS // choices), replace=False)
+    bits = Target(config, config.formats[0]).nearest(x)
+    return [
+        batch(config, rng, mode, rule, bits, "tensors")
+        for mode in range(config.modes)
+        for rule in range(len(config.scale_rules))
+    ]

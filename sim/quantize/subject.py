@@ -7,8 +7,7 @@ from typing import Any
 
 from ...model import QuantizeConfig
 from ..bench import subject
-from ..bench.reach import MORE, reaching
-from ..bench.subject import Assembler, Subject
+from ..bench.subject import MORE, Assembler, Subject, reaching
 from ..engine.job import UnitJob
 from . import features, item
 from .item import Batch, Beat, Block, CodesBeat, QuantizeResults, blocks, result

@@ -8,8 +8,15 @@ from pathlib import Path
 from amaranth.sim import Simulator
 
 from mxdot.hw.verilog.around import Around
-from mxdot.sim.engine import precompiled
-from mxdot.sim.engine.toolchain import CFLAGS, Tools, execute, find_tools
+from mxdot.sim.engine.toolchain import (
+    CFLAGS,
+    Tools,
+    execute,
+    find_tools,
+    including,
+    precompiled_headers,
+    runtime_archive,
+)
 
 Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
 
@@ -105,9 +112,9 @@ def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> 
 def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     """The bench `top` of Verilog files in `directory` as a program, for running there."""
     objects, tools, make = _translate(directory, top, sources)
-    headers = precompiled.headers(objects, tools, make)
-    libraries = linked(precompiled.runtime(objects, tools, make, headers))
-    make = precompiled.including(make, headers)
+    headers = precompiled_headers(objects, tools, make)
+    libraries = linked(runtime_archive(objects, tools, make, headers))
+    make = including(make, headers)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", f"LDLIBS={libraries}"]
     execute(make, tools, f"the compilation of {top}")
     return objects / "bench"
@@ -117,7 +124,7 @@ def runtime(directory: Path) -> Path:
     """Verilator's own runtime as an archive, which all such programs share."""
     (directory / "nothing.v").write_text("module nothing; initial #1 $finish; endmodule\n")
     made = _translate(directory, "nothing", ["nothing.v"])
-    return precompiled.runtime(*made, precompiled.headers(*made))
+    return runtime_archive(*made, precompiled_headers(*made))
 
 
 def linked(archive: Path) -> str:

@@ -17,8 +17,7 @@ from hw_bench import assert_same
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, MXArray, matmul
 from mxdot.sim.bench import bulk
-from mxdot.sim.dot.build import build_unit
-from mxdot.sim.dot.bulk import write_records
+from mxdot.sim.dot.unit import build_unit, write_records
 from unit_bench import Run, Work, drive, evaluate
 
 DIRECTORY = Path(__file__).parents[1] / "vectors" / "h200"

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mxdot.sim.dot.build import BENCH
-from mxdot.sim.dot.bulk import write_records
+from mxdot.sim.dot.unit import BENCH, write_records
 from mxdot.sim.engine import verilator
 from mxdot.sim.engine.verilator import BENCH_TOP, Build
 

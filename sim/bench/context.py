@@ -18,7 +18,7 @@ LONGEST_PAUSE = 1000  # cycles: well below those after which the bench calls a u
 
 @dataclass
 class PauseChances:
-    """How the ends of the streams behave: chances per cycle, and the mean length of a pause."""
+    """Pauses at the ends of the streams: chances per cycle, and the mean length of a pause."""
 
     gap: float = 0.0
     stall: float = 0.0
@@ -45,12 +45,10 @@ class Context:
 
     @property
     def job(self) -> UnitJob:
-        """What is simulated."""
         return self.subject.job
 
     @property
     def pins(self) -> Pins:
-        """The unit's pins."""
         return self.subject.pins
 
     def payload(self) -> tuple[int, ...]:
@@ -60,7 +58,7 @@ class Context:
         return self._payload
 
     def forget_payload(self) -> None:
-        """A new cycle begins."""
+        """Begin a new cycle."""
         self._payload = None
 
     def random(self, purpose: str) -> Random:
@@ -68,14 +66,14 @@ class Context:
         return Random(int(self.job.rng(purpose).integers(2**63)))
 
     def error(self, text: str) -> None:
-        """Note an error: the run goes on, and fails. Of a kind, the first two are kept."""
+        """Note an error: the run goes on, and fails. The first two of each kind are kept."""
         kind = re.sub(r"\d+", "#", text)
         self.kinds[kind] += 1
         if self.kinds[kind] <= KEPT_ERRORS:
             self.report.errors.append(text)
 
     def finish(self) -> None:
-        """Say how many errors were left out."""
+        """Note how many errors were left out."""
         self.report.errors += [
             f"{count - KEPT_ERRORS} more: {kind}"
             for kind, count in self.kinds.items()
@@ -84,7 +82,7 @@ class Context:
 
 
 def context_of(component: uvm_component) -> Context:
-    """The shared context."""
+    """The context that all components share."""
     context = ConfigDB().get(component, "", "context")
     assert isinstance(context, Context)
     return context
@@ -117,15 +115,16 @@ class Seen(NamedTuple):
 
 
 class Watch(uvm_component):
-    """Calls `watchers` with what it sees, in their order."""
+    """Reads the pins once in every cycle, and calls `watchers` with them in their order.
+
+    A task per watcher would be woken in every cycle to read the same pins.
+    """
 
     def build_phase(self) -> None:
-        """Find the pins."""
         self.context = context_of(self)
         self.watchers: list[Callable[[Seen], None]] = []
 
     async def run_phase(self) -> None:
-        """Look at every cycle."""
         pins = self.context.pins
         handles = [getattr(pins, name) for name in Seen._fields]
         while True:

@@ -42,7 +42,6 @@ class UnitSequence(uvm_sequence):
         self.contents = contents
 
     async def body(self) -> None:
-        """Send them all."""
         for content in self.contents:
             item = UnitItem(content)
             await self.start_item(item)
@@ -50,15 +49,13 @@ class UnitSequence(uvm_sequence):
 
 
 class InputDriver(uvm_driver):
-    """Drives the beats of each item, with random gaps; gives an item up that a reset cuts."""
+    """Drives the beats of each item, with random gaps; gives up an item that a reset cuts."""
 
     def build_phase(self) -> None:
-        """Find the pins."""
         self.context = context_of(self)
         self.rng = self.context.random("driver")
 
     async def run_phase(self) -> None:
-        """Drive items as they come."""
         while True:
             item = await self.seq_item_port.get_next_item()
             await self._send(item.content)
@@ -88,14 +85,12 @@ class OutputDriver(uvm_driver):
     """Takes results, with random stalls."""
 
     def build_phase(self) -> None:
-        """Find the pins."""
         self.context = context_of(self)
         self.rng = self.context.random("ready")
         self.left = 0
-        """Cycles of the stall that are still to come."""
+        """Remaining cycles of the stall."""
 
     def start_of_simulation_phase(self) -> None:
-        """Begin ready."""
         self.context.pins.out_ready.value = 1
 
     def see(self, seen: Seen) -> None:
@@ -112,18 +107,16 @@ class OutputDriver(uvm_driver):
 
 
 class Monitor(uvm_monitor):
-    """Assembles what passes on one stream from the pins; writes each item, RESET for each reset."""
+    """Assembles the beats of one stream; writes each item, and RESET for each reset."""
 
     assembler: Assembler
 
     def build_phase(self) -> None:
-        """Nothing has passed yet."""
         self.context = context_of(self)
         self.ap = uvm_analysis_port("ap", self)
         self.in_reset = False
 
     def see(self, seen: Seen) -> None:
-        """Look at a cycle."""
         if seen.rst:
             if not self.in_reset:
                 self.ap.write(RESET)
@@ -135,7 +128,7 @@ class Monitor(uvm_monitor):
         self.in_reset = seen.rst
 
     def passes(self, seen: Seen) -> bool:
-        """Whether a beat of the stream passes."""
+        """True when a beat of the stream passes."""
         raise NotImplementedError
 
 
@@ -143,12 +136,10 @@ class InputMonitor(Monitor):
     """Sees the items that the unit accepted."""
 
     def build_phase(self) -> None:
-        """The input stream."""
         super().build_phase()
         self.assembler = self.context.subject.sent()
 
     def passes(self, seen: Seen) -> bool:
-        """A beat is accepted."""
         return seen.in_valid and seen.in_ready
 
 
@@ -156,12 +147,10 @@ class OutputMonitor(Monitor):
     """Sees the results that the unit delivered."""
 
     def build_phase(self) -> None:
-        """The output stream."""
         super().build_phase()
         self.assembler = self.context.subject.delivered(self.context.payload)
 
     def passes(self, seen: Seen) -> bool:
-        """A beat is taken."""
         return seen.out_valid and seen.out_ready
 
 
@@ -169,14 +158,12 @@ class InputAgent(uvm_agent):
     """Sequencer, driver and monitor of the input stream."""
 
     def build_phase(self) -> None:
-        """Make them."""
         super().build_phase()
         self.sequencer = uvm_sequencer("sequencer", self)
         self.driver = make(InputDriver, "driver", self)
         self.monitor = make(InputMonitor, "monitor", self)
 
     def connect_phase(self) -> None:
-        """Connect driver and sequencer."""
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
 
@@ -184,24 +171,27 @@ class OutputAgent(uvm_agent):
     """Driver and monitor of the stream of results."""
 
     def build_phase(self) -> None:
-        """Make them."""
         super().build_phase()
         self.driver = make(OutputDriver, "driver", self)
         self.monitor = make(OutputMonitor, "monitor", self)
 
 
 RESET = None
-"""In both streams, marks a reset."""
+"""Marks a reset in both streams."""
 
 BATCH = 4096  # items predicted at once
 KEPT_FAILURES = 5
 
 
 class Scoreboard(uvm_scoreboard):
-    """Compares in the extract phase; writes (batch, predicted outcome) to `ap` for coverage."""
+    """Compares results with the model's predictions for the accepted items, in the extract phase.
+
+    It sees only what the monitors saw. A reset cuts both streams into epochs. Results still owed at
+    the end of an epoch are lost, but never more than the unit can hold, and none in the last epoch.
+    (batch, predicted outcome) goes to `ap` for coverage.
+    """
 
     def build_phase(self) -> None:
-        """Make the streams."""
         self.context = context_of(self)
         self.subject = self.context.subject
         self.accepted = uvm_tlm_analysis_fifo("accepted", self)
@@ -214,7 +204,6 @@ class Scoreboard(uvm_scoreboard):
         return self.accepted.size(), self.delivered.size()
 
     def extract_phase(self) -> None:
-        """Compare both streams."""
         accepted, delivered = _epochs(drain(self.accepted)), _epochs(drain(self.delivered))
         pairs: list[tuple[Any, Any]] = []
         for number, (items, results) in enumerate(zip(accepted, delivered, strict=True)):
@@ -273,10 +262,9 @@ def _epochs(stream: Iterable) -> list[list]:
 
 
 class UnitEnv(uvm_env):
-    """Both agents and those who watch them."""
+    """Both agents, scoreboard, protocol checker and coverage."""
 
     def build_phase(self) -> None:
-        """Make the components."""
         self.input = make(InputAgent, "input", self)
         self.output = make(OutputAgent, "output", self)
         self.scoreboard = make(Scoreboard, "scoreboard", self)
@@ -286,7 +274,7 @@ class UnitEnv(uvm_env):
 
     @property
     def watching(self) -> tuple[Monitor | ProtocolChecker | OutputDriver, ...]:
-        """Who looks at the pins of every cycle, one after the other."""
+        """Components that see every cycle, in their order."""
         return self.input.monitor, self.output.monitor, self.protocol, self.output.driver
 
     def connect_phase(self) -> None:

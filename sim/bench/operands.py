@@ -111,10 +111,10 @@ _PALETTE = 256  # codes that stand for one group's weights
 
 
 def weighted(rng: Generator, fmt: ElementFormat, shape: tuple[int, ...], special: float) -> Codes:
-    """Draws by class, for which every group of rows has weights of its own.
+    """Draws by class, with weights of its own for every group of rows.
 
-    A group may hardly have a class, or consist of little else. `special` scales the weights of
-    infinities and NaN, of which a few hide everything else.
+    A group may have hardly any codes of a class, or little else. `special` scales the weights of
+    infinities and NaN: a few of them hide everything else.
     """
     classes = class_codes(fmt)
     groups = -(-shape[0] // GROUP)

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...model import DotConfig, DotQuantizeConfig
+from ...model import DotConfig
 from ...model.packing import pack_rows
 from ...model.trace import FLAG_NAMES
 from ...util.files import beside
-from ..bench.bulk import Field, Layout, in_bytes, placed
+from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.stream_unit import StreamUnit, in_groups
@@ -37,41 +37,28 @@ BENCH = Path(__file__).with_name("bench.sv")
 
 
 def build_unit(
-    config: DotConfig | DotQuantizeConfig,
+    records: Layout,
     verilog: Path,
     directory: Path,
     *,
+    module: str = "mxdot_dot",
     executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
     probes: bool = False,
 ) -> verilator.Build:
-    """A simulation of the unit in the bench top; with `probes` its stages can be watched."""
-    probe_file = None
-    if probes:
-        probe_file = Path(__file__).with_name("probes.vlt")
-    defines, code_bits = {}, 0
-    if isinstance(config, DotQuantizeConfig):
-        defines, code_bits = {"UNIT": "mxdot_dot_quantize"}, config.quantizer.bits
-        config = config.dot
+    """A simulation of the unit in the bench top; with `probes` its stages can be watched.
+
+    records: the layout of its records and results. module: the unit in `verilog`.
+    """
     return verilator.build(
         verilog,
         verilator.BENCH_TOP,
         directory,
         extra_sources=[BENCH],
-        parameters={
-            "LANES": config.lanes,
-            "A_BITS": config.bits_a,
-            "B_BITS": config.bits_b,
-            "MODE_BITS": max(config.mode_bits, 1),
-            "RESULT_BITS": config.out.bits,
-            "CODE_BITS": code_bits,
-            "SCALE_BITS": config.scale_blocks * config.scale_bits,
-            "SLOT_BITS": config.slot_bits,
-            **{f"{name.upper()}_BITS": bits for name, bits in config.side_inputs.items()},
-        },
-        defines=defines,
-        public_vlt=probe_file,
+        parameters=records.parameters,
+        defines={"UNIT": module},
+        public_vlt=Path(__file__).with_name("probes.vlt") if probes else None,
         waves=waves,
         coverage=coverage,
         executable=executable,
@@ -88,17 +75,29 @@ _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for sin
 
 def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
     """Bytes of a record, and where the inputs are in it."""
+    lanes, side = config.lanes, {f"in_{name}": bits for name, bits in config.side_inputs.items()}
     scale_bits = config.scale_blocks * config.scale_bits
-    operands = [("in_a", config.bits_a * config.lanes), ("in_b", config.bits_b * config.lanes)]
-    fields, size = in_bytes(operands)
-    for side in ("in_scale_a", "in_scale_b"):  # a byte also where there are none
-        more, end = in_bytes([(side, scale_bits)], size)
+    return _record_layout(
+        config.bits_a * lanes,
+        config.bits_b * lanes,
+        scale_bits,
+        config.mode_bits,
+        [*side.items(), ("in_slot", config.slot_bits)],
+    )
+
+
+def _record_layout(
+    a_bits: int, b_bits: int, scale_bits: int, mode_bits: int, side: Sequence[tuple[str, int]]
+) -> tuple[int, tuple[Field, ...]]:
+    """The layout of inputs of these widths."""
+    fields, size = in_bytes([("in_a", a_bits), ("in_b", b_bits)])
+    for port in ("in_scale_a", "in_scale_b"):  # a byte also where there are none
+        more, end = in_bytes([(port, scale_bits)], size)
         fields, size = fields + more, max(end, size + 1)
     more, size = in_bytes([("in_c", 32)], size)
-    control = placed([("in_first", 1), ("in_last", 1), ("in_mode", config.mode_bits)], 8 * size)
-    side = [(f"in_{name}", bits) for name, bits in config.side_inputs.items()]
-    dense = placed([*side, ("in_slot", config.slot_bits)], 8 * size + 8)
-    bits = sum(config.side_inputs.values()) + config.slot_bits
+    control = placed([("in_first", 1), ("in_last", 1), ("in_mode", mode_bits)], 8 * size)
+    dense = placed(side, 8 * size + 8)
+    bits = sum(width for _, width in side)
     return size + 1 + (bits + 7) // 8, fields + more + control + dense
 
 
@@ -187,45 +186,38 @@ def write_records(
     mode = np.asarray(mode)
     if mode.size and not 0 <= mode.min() <= mode.max() < MAX_MODES:
         raise ValueError(f"mode must be from 0 to {MAX_MODES - 1}, not {mode.max()}")
-    control = mode << 2 | np.asarray(last, bool) << 1 | np.asarray(first, bool)
-    scale_a, scale_b = (_scale_word(scale, scale_bits) for scale in (scale_a, scale_b))
-    columns = [
-        np.broadcast_to(column, (len(a), *column.shape[1:]))
-        for column in (scale_a, scale_b, np.asarray(c, "<u4"), np.asarray(control, "u1"))
-    ]
+    scales = [np.asarray(scale, "u1") for scale in (scale_a, scale_b)]
+    codes = {"in_a": (a, a_bits), "in_b": (b, b_bits)}
+    numbers: dict[str, NDArray] = {"in_c": np.asarray(c, "<u4"), "in_mode": mode.astype("u1")}
+    for port, scale in zip(("in_scale_a", "in_scale_b"), scales, strict=True):
+        if scale.ndim == 2:
+            codes[port] = scale, scale_bits
+        else:
+            numbers[port] = scale
+    numbers |= {
+        port: np.asarray(mark, bool) for port, mark in (("in_first", first), ("in_last", last))
+    }
+    numbers |= {f"side{i}": bits.astype("<u8") for i, (bits, _) in enumerate(side)}
+    numbers = {port: np.broadcast_to(column, len(a)) for port, column in numbers.items()}
+    lanes = a.shape[1]
+    size, fields = _record_layout(
+        a_bits * lanes,
+        b_bits * lanes,
+        max(scale.shape[1] * scale_bits if scale.ndim == 2 else 8 for scale in scales),
+        MAX_MODES.bit_length() - 1,
+        [(f"side{i}", width) for i, (_, width) in enumerate(side)],
+    )
     with beside(path) as part, part.open("wb") as file:
         for start in range(0, len(a), _CHUNK):
             rows = slice(start, start + _CHUNK)
-            fields = [_pack(a[rows], a_bits), _pack(b[rows], b_bits)]
-            fields += [_bytes_of(column[rows]) for column in columns]
-            if side:
-                fields.append(_dense([(bits[rows], width) for bits, width in side]))
-            np.ascontiguousarray(np.concatenate(fields, axis=1)[:, ::-1]).tofile(file)
-
-
-def _scale_word(scale: ArrayLike, bits: int) -> NDArray:
-    """Scale codes, one for each block, as they are, or several packed as elements are."""
-    codes = np.asarray(scale, "u1")
-    return _pack(codes, bits) if codes.ndim == 2 else codes
+            columns = {port: _pack(of[rows], width) for port, (of, width) in codes.items()}
+            columns |= {port: bytes_of(column[rows]) for port, column in numbers.items()}
+            file.write(packed(size, fields, columns))
 
 
 def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
     """(blocks, lanes) codes to (blocks, bytes), element i in the bits from i * width on."""
     return codes if width == 8 else pack_rows(codes, width)
-
-
-def _dense(columns: Sequence[tuple[NDArray[np.uint64], int]]) -> NDArray[np.uint8]:
-    """(blocks,) integers of their widths, one behind the other, to (blocks, bytes)."""
-    bits = [
-        np.unpackbits(_bytes_of(column.astype("<u8")), axis=1, count=width, bitorder="little")
-        for column, width in columns
-    ]
-    return np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
-
-
-def _bytes_of(column: NDArray) -> NDArray[np.uint8]:
-    """(blocks,) integers to (blocks, bytes), least significant byte first."""
-    return np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1)
 
 
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
@@ -238,7 +230,7 @@ class DotStream(StreamUnit):
         """The unit in the bench top."""
         job = self.job
         return build_unit(
-            self.config,
+            self.layout(),
             verilog,
             job.build_directory / "build",
             executable=job.directory / "sim",
@@ -309,7 +301,7 @@ class DotStream(StreamUnit):
 def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
     """Simulate the product in failure.json alone, in a build whose stages can be watched."""
     build = build_unit(
-        job.config,
+        layout(job.config),
         verilog,
         job.build_directory / "probed",
         executable=job.directory / "sim-probed",

@@ -29,9 +29,10 @@ class DotQuantizeStream(StreamUnit):
         """The unit in the bench top of dot units."""
         job = self.job
         return build_unit(
-            self.config,
+            self.layout(),
             verilog,
             job.build_directory / "build",
+            module="mxdot_dot_quantize",
             executable=job.directory / "sim",
             waves=job.waves,
             coverage=job.coverage,

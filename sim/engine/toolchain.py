@@ -1,5 +1,8 @@
-"""The toolchain of simulations: find Verilator, cocotb, g++, make and perl; run them; compile once
-what every design needs, which is Verilator's runtime and headers and the main program."""
+"""The toolchain of simulations: find Verilator, cocotb, g++, make and perl, and run them.
+
+Parts that are the same in every design are compiled once: Verilator's runtime and headers, and the
+main program.
+"""
 
 import os
 import re
@@ -19,14 +22,14 @@ from ...util.cache import digest, is_whole, locked, seal
 from ...util.files import beside, write_file
 
 CFLAGS = "-std=gnu++17 -fcoroutines --param=ggc-min-heapsize=524288"
-"""How all C++ of a simulation is compiled, Verilator's own and the design's.
+"""Switches for all C++ of a simulation, Verilator's own and the design's.
 
-g++ looks for what it may throw away of its first 512 MB no sooner than it has used them up, which
-saves an eighth of the time over a large design.
+g++ collects garbage only once it has used 512 MB, which saves an eighth of the time on a large
+design.
 """
 
 CACHE = Path("build/verilator-runtime")
-"""What is compiled once, relative to the current directory."""
+"""Parts that are compiled once, relative to the current directory."""
 
 _HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_timing.h", "verilated_vpi.h")
 
@@ -48,7 +51,7 @@ class Tools:
     libpython: str
     """The shared library of the running Python, which cocotb embeds in the simulator."""
     versions: str
-    """Versions of Verilator and the compiler: a build is as old as these."""
+    """Versions of Verilator and the compiler; other versions make a new build."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -103,7 +106,7 @@ def makeable(path: Path) -> Path:
 
 
 def _plain(path: Path) -> Path:
-    """`path`, unless Verilator, make or the shell that make calls read it as something else."""
+    """`path`; ToolError for one that Verilator, make or its shell would read as something else."""
     if not re.fullmatch(r"[\w/.+@~-]+", str(path)):
         raise ToolError(
             f"Verilator and make take paths of letters, digits and /_.+@~- only, not {str(path)!r}"
@@ -139,8 +142,8 @@ def runtime_archive(objects: Path, tools: Tools, make: Sequence[str], included: 
 def precompiled_headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
     """Verilator's headers for -include, precompiled once per set of switches.
 
-    Reading them is half of a small build. A compiler that cannot take the precompiled file, as
-    under the switches of slow functions, reads the headers instead; of half a file it would fail.
+    Reading them is half of a small build. A compiler with other switches, those of slow functions,
+    reads the text of the headers instead; it would fail on half a file.
     """
     key = digest([*_switches(objects, tools, make), *_HEADERS])[:16]
     text = CACHE.resolve() / f"{key}.h"
@@ -167,9 +170,9 @@ def including(make: Sequence[str], text: Path) -> list[str]:
 def compile_main(
     objects: Path, tools: Tools, make: Sequence[str], source: Path, included: Path
 ) -> None:
-    """The main program in `objects`, compiled once per set of switches and model header.
+    """Put the main program in `objects`, compiled once per set of switches and model header.
 
-    It sees no more of a design than that header, the same for all tops without ports.
+    The program sees only that header of a design, which is the same for all tops without ports.
     """
     texts = [path.read_text() for path in (source, included, objects / "Vtop.h")]
     kept = CACHE.resolve() / f"{digest([*_switches(objects, tools, make), *texts])[:16]}.o"
@@ -184,7 +187,7 @@ def compile_main(
 
 
 def _switches(objects: Path, tools: Tools, make: Sequence[str]) -> list[str]:
-    """All that decides how a C++ file is compiled."""
+    """Everything that decides how a C++ file is compiled."""
     classes = (objects / "Vtop_classes.mk").read_text()
     switches = re.findall(r"^VM_(?!PARALLEL)\w+ = \d$", classes, re.MULTILINE)
     variables = [item for item in make if "=" in item]

@@ -35,7 +35,7 @@ from .toolchain import (
 )
 
 INCLUDES = Path(__file__).parent.parent / "bench"
-"""Where bench tops find what they include."""
+"""Folder of the files that bench tops include."""
 BENCH_TOP = "mxdot_bench"
 MATMUL_BENCH_TOP = "mxdot_matmul_bench"
 
@@ -51,12 +51,12 @@ _OPTIMIZE = ("OPT_FAST=-Og", "OPT_SLOW=-O0", "OPT_GLOBAL=-Og")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-Og")
 # Which lines and branches ran, and which way each bit of every signal went.
 _COVERAGE = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "4096")
-# Without these steps of Verilator the instances of a module share one C++ function for each of its
-# blocks, where else they have one each with the signals around it written in: a third less time to
-# compile. Bulk mode is a fifth slower (docs/performance.md).
+# Without these steps of Verilator the instances of a module share one C++ function per block,
+# instead of one each with the surrounding signals written in: a third less time to compile. Bulk
+# mode is a fifth slower (docs/performance.md).
 _SHARED = ("-fno-inline", "-fno-gate", "-fno-dfg")
-# A design's logic would be one C++ function, over which the compiler takes more than linear time:
-# over that of a tree of thousands of adders minutes. Functions of so many statements are split.
+# The compiler takes more than linear time for one C++ function with all logic of a design: minutes
+# for a tree of thousands of adders. Functions of more statements than this are split.
 _SPLIT_FUNCTIONS = "1000"
 
 
@@ -143,9 +143,9 @@ class Build:
         waves: Path | None = None,
         time_limit: float | None = None,
     ) -> str:
-        """Runs the bench top by itself, without cocotb; what it printed, which `log_file` keeps.
+        """Runs the bench top by itself, without cocotb; returns its output, which `log_file` keeps.
 
-        `plusargs` say what it does: their names begin with ``bulk_``. The rest is as for `run`.
+        `plusargs` tell it what to do: their names begin with ``bulk_``. The rest is as for `run`.
         """
         log_file = log_file.resolve()
         log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def _simulate(
     environment: Mapping[str, str],
     time_limit: float | None,
 ) -> int | str:
-    """How a simulator ended: its status, or the time limit in words."""
+    """Run a simulator; its status, or the time limit in words."""
     with log_file.open("w") as log:
         try:
             return subprocess.run(

@@ -49,7 +49,7 @@ def _values(config: QuantizeConfig, block: Mapping[str, Any]) -> list[int]:
 
 
 def _with_values(config: QuantizeConfig, block: Block, values: Mapping[int, int]) -> Block:
-    """These values by their places, zeros in all others."""
+    """A block of these values at their places, zeros in all others."""
     beats = [[0, beat[WORDS]] for beat in block["beats"]]
     for i, bits in values.items():
         beat, lane = divmod(i, config.lanes)
@@ -82,7 +82,7 @@ def describe_failure(job: UnitJob, failure: Failure) -> str:
 
 
 def rounded(config: QuantizeConfig, block: Batch, failure: Failure) -> list[str]:
-    """The random words of a batch of one, what came of it, and what was wanted."""
+    """The random words of a batch of one, its results, and the wanted results."""
     lines = []
     if config.is_stochastic:
         words = words_of(config, block)[0].tolist()
@@ -103,7 +103,7 @@ def rounded(config: QuantizeConfig, block: Batch, failure: Failure) -> list[str]
 
 
 def what(config: QuantizeConfig, failure: Failure) -> str:
-    """The first difference."""
+    """The first difference, in words."""
     for beat, (got, want) in enumerate(zip(failure.got, failure.want, strict=True)):
         place = (got[0] ^ want[0]).bit_length() - 1
         if place >= config.lanes * config.bits + config.micro_bits:

@@ -25,6 +25,8 @@ from ..bench.operands import (
 from .carries import EDGES, edge, powers, units
 from .item import Batch, QuantizeResults, largest_magnitudes, predict, values, words_of
 
+INFINITY = 0x7F800000
+"""Bits of a float32."""
 OUTER_CLASSES = ("zero", "negative", "subnormal", "normal", "largest", "inf", "nan")
 CHOSEN = ("first", "later")
 ALIKE = ("tie", "no error", "zeros")
@@ -88,7 +90,7 @@ def hits(
 def _hits(
     config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
 ) -> Mapping[str, list[set[object]]]:
-    """Of blocks of one format."""
+    """Hits of blocks of one format."""
     fmt, rule = config.formats[batch.mode], config.scale_rules[batch.rule]
     with np.errstate(invalid="ignore"):
         wide = values(config, batch.bits).astype(np.float64)
@@ -173,7 +175,7 @@ def _block_class(wide: NDArray) -> NDArray:
 
 
 def _rule_hits(amax: NDArray, fmt: ElementFormat, rule: str) -> dict[str, list[set[object]]]:
-    """Of a power of two: where the rule's exponent lies, and whether it carries."""
+    """Hits of a power-of-two scale: the place of the rule's exponent, and whether it carries."""
     floor = shared_exponent(amax, fmt, "floor")
     exponent = np.where(amax == 0, 0, shared_exponent(amax, fmt, rule))
     return {
@@ -185,7 +187,7 @@ def _rule_hits(amax: NDArray, fmt: ElementFormat, rule: str) -> dict[str, list[s
 def _quotient_hits(
     config: QuantizeConfig, batch: Batch, amax: NDArray, fmt: ElementFormat
 ) -> dict[str, list[set[object]]]:
-    """Of an E4M3 scale: the outer one, where the quotient lies, and how it is rounded."""
+    """Hits of an E4M3 scale: the outer scale, the place of the quotient, and its rounding."""
     outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
     ratio = quotient(amax, outer.astype(np.float64) * fmt.largest_finite)
     end = 1 + (ratio > E4M3.largest_finite).astype(np.int64) - (ratio < E4M3.smallest)
@@ -203,12 +205,12 @@ def outer_classes(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Index into OUTER_CLASSES of float32 bits."""
     magnitude = bits & 0x7FFFFFFF
     conditions = [
-        magnitude > FLOAT32.inf_code,
-        magnitude == FLOAT32.inf_code,
+        magnitude > INFINITY,
+        magnitude == INFINITY,
         magnitude == 0,
         bits != magnitude,
         magnitude < 1 << FLOAT32.mantissa_bits,
-        magnitude == FLOAT32.inf_code - 1,
+        magnitude == INFINITY - 1,
     ]
     names = ("nan", "inf", "zero", "negative", "subnormal", "largest")
     return np.select(conditions, [OUTER_CLASSES.index(n) for n in names], 3)
@@ -217,7 +219,7 @@ def outer_classes(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
 def _micro_hits(
     config: QuantizeConfig, magnitude: NDArray, outcome: QuantizeResults
 ) -> dict[str, list[set[object]]]:
-    """Each micro-exponent, and that of two zeros."""
+    """Hits of micro-exponents: each value, and that of two zeros."""
     if not config.micro:
         return {}
     zeros = magnitude.reshape(len(magnitude), -1, PAIR).max(axis=2) == 0
@@ -225,12 +227,12 @@ def _micro_hits(
 
 
 def _is_scale(batch: Batch) -> NDArray[np.bool_]:
-    """Which outer scales are positive and finite."""
-    return (batch.outer > 0) & (batch.outer < FLOAT32.inf_code)
+    """True for outer scales that are positive and finite."""
+    return (batch.outer > 0) & (batch.outer < INFINITY)
 
 
 def _scaling(config: QuantizeConfig, batch: Batch, outcome: QuantizeResults) -> NDArray[np.float64]:
-    """What each value is divided by, (n, block) or (n, 1); anything positive if it is poisoned."""
+    """The divisor of each value, (n, block) or (n, 1); any positive number if it is poisoned."""
     if config.divides:
         scale = outcome.scale.astype(np.int64)[:, None]
         outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
@@ -254,7 +256,7 @@ def _beyond(exponent: NDArray) -> NDArray:
 
 
 def _own_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
-    """Of the unit's kind of scales."""
+    """Goals of the unit's kind of scales."""
     if config.divides:
         return {"outer": OUTER_CLASSES, "scale_rounding": ROUNDED}
     carries = [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)]
@@ -285,8 +287,11 @@ def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
 
 
 def _limits(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
-    """The rule `ceil` saturates nothing that E8M0 can scale, which is all but in a few formats, and
-    `even` does where a source has digits between the largest element and what carries."""
+    """Limits that a format can hit.
+
+    The rule `ceil` saturates only values that E8M0 cannot scale, in a few formats. `even` saturates
+    where a source has digits between the largest element and the values that carry.
+    """
     last = 2.0**-config.source.mantissa_bits
     largest = {"floor": 2.0 - last, "even": 2.0 - 2.0 ** -(fmt.mantissa_bits + 1) - last}
     above = any(largest.get(r, 0) > fmt.largest_finite / 2.0**fmt.emax for r in config.scale_rules)
@@ -319,10 +324,11 @@ def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str
 
 
 def _choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
-    """The bins of the choice: the first format or a later one; several best ones, with errors or
-    none, or without values; and a choice where values without an error pass.
+    """Goals of a quantiser that chooses formats: the first or a later one, ties, blocks without
+    errors.
 
-    Fewer digits than a mantissa has hide its errors, and what is not chosen then is not a goal.
+    Ties are several best formats, with errors or without. `BESIDE` is a choice where values without
+    an error pass. Fewer digits than a mantissa has hide its errors: other choices are then no goal.
     """
     if config.select is None:
         return {}
@@ -335,7 +341,7 @@ def _choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
 def _choice_hits(
     config: QuantizeConfig, batch: Batch, outcome: QuantizeResults, tried: Sequence[QuantizeResults]
 ) -> dict[str, list[set[object]]]:
-    """The bins of each block; none of one that is poisoned. tried: of `by_each_format`."""
+    """Hits of each block; none of a poisoned block. tried: as `by_each_format` makes it."""
     error = errors(config, batch, tried)
     several = (error == error.min(axis=0)).sum(axis=0) > 1
     zeros = largest_magnitudes(config, batch.bits) == 0
@@ -355,7 +361,7 @@ def _choice_hits(
 def by_each_format(
     config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
 ) -> list[QuantizeResults]:
-    """What each format makes of the blocks, poisoned as `outcome` is."""
+    """Results of the blocks in each format, poisoned as `outcome` is."""
     words = replace(batch, words=words_of(config, batch))
     poisoned = outcome.scale == E8M0.nan_code
     found = []

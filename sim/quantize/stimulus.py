@@ -28,7 +28,7 @@ TENSOR_BLOCKS = 5000  # of real tensors, unless all are asked for
 INFINITY = 0x7F800000
 ENDS = (0, 1 << 31, 1, 0x007FFFFF, 0x00800000, INFINITY - 1, 0x3F800000, 0xBF800000, INFINITY,
         INFINITY | 1 << 31, INFINITY | 1 << 22, INFINITY | 1)  # fmt: skip
-"""Bits of zeros, of the ends of subnormal and normal scales, of one and of what is no scale."""
+"""Bits of zeros, ends of subnormal and normal scales, one, and values that are no scale."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def random_range(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def normal(target: Target, rng: Generator, n: int) -> Bits:
-    """Normal random numbers of any scale, some of them outliers: what tensors look like."""
+    """Normal random numbers of any scale with some outliers, as in tensors."""
     shape = (n, target.config.block)
     scale = np.ldexp(1.0, rng.integers(-12, 13, (n, 1)))
     outlier = np.where(rng.random(shape) < 0.02, 30.0, 1.0)
@@ -99,10 +99,9 @@ def normal(target: Target, rng: Generator, n: int) -> Bits:
 def every_value(target: Target, rng: Generator, n: int) -> Bits:
     """Every pattern of a value's upper 16 bits under as many scales as n blocks hold.
 
-    An exponent of the largest value takes all patterns up to that exponent, whose blocks it scales,
-    and NaN and infinities in blocks of their own. The largest exponent and the smallest come first,
-    the others in random order: all of them from `every_pair` blocks on, nothing below five. Lower
-    bits are random.
+    An exponent of the largest value takes all patterns up to that exponent. NaN and infinities are
+    in blocks of their own. The largest exponent and the smallest come first, the others in random
+    order: all of them from `every_pair` blocks on, nothing below five. Lower bits are random.
     """
     exponents = np.append([target.ones - 1, 0], 1 + rng.permutation(target.ones - 2))
     sizes = np.cumsum([_size(target, exponent) for exponent in exponents])
@@ -140,7 +139,7 @@ def _size(target: Target, exponent: int) -> int:
 
 
 def every_pair(config: QuantizeConfig) -> int:
-    """Blocks in bulk mode in which `every_value` has every exponent, of every format."""
+    """Number of blocks in bulk mode for `every_value` to have every exponent of every format."""
     target = Target(config, config.formats[0])
     rows = sum(_size(target, exponent) for exponent in range(target.ones))
     return TRAFFIC + len(config.formats) * rows
@@ -166,7 +165,7 @@ def ties(target: Target, rng: Generator, n: int) -> Bits:
 def limits(target: Target, rng: Generator, n: int) -> Bits:
     """Largest values at the rules' boundaries: the largest element, m + 1 ones, powers of two.
 
-    That of the first block is the power of two that any rule scales by one.
+    The first block has the power of two that every rule scales by one.
     """
     fmt = target.format
     even = 2.0 - 2.0 ** -(fmt.mantissa_bits + 1)
@@ -186,9 +185,9 @@ def limits(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def extremes(target: Target, rng: Generator, n: int) -> Bits:
-    """The source's largest value beside its smallest, and beside the element's smallest normal one.
+    """The source's largest value with its smallest, and with the element's smallest normal one.
 
-    Rules differ by one in the exponent of the scale, and so there are two of the latter.
+    Rules differ by one in the exponent of the scale: two values stand for the latter.
     """
     fmt = target.format
     normal = fmt.values[class_codes(fmt)["smallest_normal"][0]]
@@ -203,7 +202,7 @@ def extremes(target: Target, rng: Generator, n: int) -> Bits:
 def subnormals(target: Target, rng: Generator, n: int) -> Bits:
     """Blocks at the lower end of the source: subnormal values, and E8M0's smallest scales.
 
-    Every fourth block has the largest value, too, below the smallest of E8M0's scales.
+    In every fourth block the largest value too is below the smallest of E8M0's scales.
     """
     shape = (n, target.config.block)
     binades = rng.integers(1, min(target.format.emax + 9, target.ones), (n, 1))
@@ -217,7 +216,7 @@ def subnormals(target: Target, rng: Generator, n: int) -> Bits:
 def specials(target: Target, rng: Generator, n: int) -> Bits:
     """Zeros, NaN and infinities of both signs, alone, together, and in blocks of nothing else.
 
-    Of a NaN one bit of the fraction is set, each one in turn.
+    A NaN has one bit of the fraction set, each in turn.
     """
     bits = normal(target, rng, n)
     infinity = target.ones << target.fraction_bits
@@ -237,15 +236,17 @@ def specials(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def raw(target: Target, rng: Generator, n: int) -> Bits:
-    """Whatever the bits may be."""
+    """Any bits."""
     return rng.integers(0, 2 * target.sign, (n, target.config.block))
 
 
 def common(target: Target, rng: Generator, n: int) -> Bits:
-    """Values that all formats hold, under the scale of each, and in half of the blocks one more.
+    """Values that all formats hold, under the scale of each; half of the blocks have one more
+    value.
 
-    That one is an element of any of them, or in the middle of two: its error alone decides. In an
-    eighth of the blocks all are equal, and so their errors where scales are not small enough.
+    This value is an element of any format, or in the middle of two: its error alone decides. In an
+    eighth of the blocks all values are equal, and so are their errors where scales are not too
+    small.
     """
     config = target.config
     grids = [np.array(magnitudes(fmt)) for fmt in config.formats]
@@ -265,7 +266,7 @@ def common(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def carries(target: Target, rng: Generator, n: int) -> Bits:
-    """Values whose last digits meet those of a random word, beside a larger one."""
+    """Values whose last digits meet the digits of a random word, in blocks with a larger value."""
     fmt, config = target.format, target.config
     # Binades from the largest value to one whose last digit is the word's.
     reach = fmt.emax - fmt.emin + fmt.mantissa_bits + config.micro + WORD_BITS
@@ -280,8 +281,11 @@ def carries(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.uint32]:
-    """Bits of a scale for each block, of its largest magnitude: most of them such that the block's
-    own is in or about the range of E4M3, with many digits and with few, and any bits and `ENDS`."""
+    """Bits of an outer scale for each block, by its largest magnitude.
+
+    Most of them bring the block's own scale into or near the range of E4M3, with many digits and
+    with few. The others are any bits and `ENDS`.
+    """
     n = len(magnitude)
     near = np.maximum(magnitude, FLOAT32.smallest) * np.exp2(rng.uniform(-13, 13, n))
     few = np.ldexp(rng.integers(1, 16, n), np.frexp(near)[1] - 4)
@@ -293,10 +297,10 @@ def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.u
 
 
 def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
-    """Elements, their midpoints and the values beside them, where a scale of E4M3 changes too.
+    """Elements, their midpoints and neighbouring values, where a scale of E4M3 changes too.
 
-    All are exact in the source, where the outer scale has so few digits that they can be. Both
-    scales of the first block are one.
+    All are exact in the source, where the outer scale has few enough digits. Both scales of the
+    first block are one.
     """
     config, fmt = target.config, target.format
     digits = max(config.source.significand_bits - 4 - fmt.significand_bits - 1, 1)
@@ -343,11 +347,11 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
 """Sequences of `traffic` by name, with their shares."""
 BOUNDARIES = "boundaries"
 OUTER = {BOUNDARIES: (boundaries, 4), "outer_ends": (outer_ends, 1)}
-"""Those of units with an outer scale, which they make with the values."""
+"""Sequences of units with an outer scale, which they make with the values."""
 COMMON = "common"
-"""That of units that choose a format; its share is 2."""
+"""Sequence of units that choose a format; its share is 2."""
 CARRIES = "carries"
-"""That of units with random words from outside, many of which just carry; its share is 2."""
+"""Sequence of units with random words from outside, many of which just carry; its share is 2."""
 
 
 def _sequences(
@@ -393,10 +397,9 @@ def batch(
     made: Bits | tuple[Bits, NDArray[np.uint32]],
     name: str,
 ) -> Batch:
-    """Blocks of these bits, and outer scales where they have any, with random words, and outer
-    scales else, where the unit takes them.
+    """Blocks of these bits, with random words and outer scales where the unit takes them.
 
-    mode: index of the format that they were made for.
+    made: bits, or bits and outer scales. mode: index of the format that they were made for.
     """
     bits, outer = made if isinstance(made, tuple) else (made, None)
     words = np.zeros(bits.shape, np.uint32)

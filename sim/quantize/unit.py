@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import QuantizeConfig
-from ...model.lfsr import WORD_BITS
 from ...util.files import write_file
-from ..bench.bulk import Field, Layout, in_bytes, placed
+from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
 from ..engine import verilator
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit, in_groups
@@ -55,18 +54,7 @@ def build_quantizer(
         verilator.BENCH_TOP,
         directory,
         extra_sources=[BENCH],
-        parameters={
-            "LANES": config.lanes,
-            "VALUE_BITS": config.source.bits,
-            "CODE_BITS": config.bits,
-            "WORD_BITS": config.word_bits,
-            "MODE_BITS": config.mode_bits,
-            "RULE_BITS": config.rule_bits,
-            "OUTER_BITS": config.outer_bits,
-            "MICRO_BITS": config.micro_bits,
-            "SELECTOR_BITS": config.selector_bits,
-            "SCALE_BITS": config.scale_bits,
-        },
+        parameters=layout(config).parameters,
         waves=waves,
         coverage=coverage,
         executable=executable,
@@ -74,7 +62,7 @@ def build_quantizer(
 
 
 def layout(config: QuantizeConfig) -> Layout:
-    """Of a quantiser."""
+    """Places of a quantiser's ports in records and results."""
     values = [("in_values", config.lanes * config.source.bits)]
     words = [("in_random", config.lanes * config.word_bits), ("in_outer", config.outer_bits)]
     inputs, size = in_bytes([*values, *words])
@@ -85,7 +73,7 @@ def layout(config: QuantizeConfig) -> Layout:
 
 
 def codes_layout(config: QuantizeConfig) -> tuple[int, tuple[Field, ...], str, tuple[int, ...]]:
-    """What a beat of codes adds to a layout: words, outputs, no input that ends, ones."""
+    """A beat of codes in a layout: words, outputs, no input that ends, ones."""
     outputs = [("out_codes", config.lanes * config.bits), ("out_micro", config.micro_bits)]
     outputs.append(("out_mode", config.selector_bits))
     codes = placed(outputs)
@@ -99,33 +87,32 @@ def codes_layout(config: QuantizeConfig) -> tuple[int, tuple[Field, ...], str, t
 def write_records(
     path: Path, config: QuantizeConfig, batches: Sequence[Batch], order: NDArray[np.int64]
 ) -> None:
-    """The beats of all blocks, the blocks in the given order."""
-    bits = np.concatenate([batch.bits for batch in batches])[order]
-    choice = [np.full(len(batch), batch.mode | batch.rule << 4, np.uint8) for batch in batches]
+    """Write the beats of all blocks, the blocks in the given order."""
+
+    def gathered(arrays: Sequence[NDArray]) -> NDArray:
+        return np.concatenate(arrays)[order]
+
+    def once(arrays: Sequence[NDArray]) -> NDArray[np.uint8]:
+        return np.repeat(bytes_of(gathered(arrays)), config.beats, axis=0)
+
     beats = (len(order) * config.beats, config.lanes)
-    fields = [_bytes_of(bits.reshape(beats), config.source.bits)]
-    if config.word_bits:
-        words = np.concatenate([batch.words for batch in batches])[order]
-        fields.append(_bytes_of(words.reshape(beats), WORD_BITS))
-    if config.outer_bits:
-        outer = np.concatenate([batch.outer for batch in batches])[order]
-        fields.append(_bytes_of(np.repeat(outer, config.beats)[:, None], config.outer_bits))
-    fields.append(np.repeat(np.concatenate(choice)[order], config.beats)[:, None])
-    # $fread fills a vector from its most significant byte on.
-    write_file(path, np.concatenate(fields, axis=1)[:, ::-1].tobytes())
-
-
-def _bytes_of(numbers: NDArray[np.uint32], width: int) -> NDArray[np.uint8]:
-    """(beats, lanes) numbers of 16 or 32 bits to (beats, bytes), least significant first."""
-    narrow = np.ascontiguousarray(numbers.astype("<u2" if width == 16 else "<u4"))
-    return narrow.view(np.uint8).reshape(len(numbers), -1)
+    bits = gathered([batch.bits for batch in batches]).astype(f"<u{config.source.bits // 8}")
+    words = gathered([batch.words for batch in batches])
+    columns = {
+        "in_values": bytes_of(bits.reshape(beats)),
+        "in_random": bytes_of(words.reshape(beats)),
+        "in_outer": once([batch.outer for batch in batches]),
+        "in_mode": once([np.full(len(batch), batch.mode, np.uint8) for batch in batches]),
+        "in_rule": once([np.full(len(batch), batch.rule, np.uint8) for batch in batches]),
+    }
+    made = layout(config)
+    write_file(path, packed(made.record_bytes, made.inputs, columns))
 
 
 class QuantizeStream(StreamUnit):
     """A `QuantizeUnit`; an item is a block."""
 
     def build(self, verilog: Path) -> Build:
-        """The unit in its bench top."""
         job = self.job
         return build_quantizer(
             self.config,
@@ -137,7 +124,6 @@ class QuantizeStream(StreamUnit):
         )
 
     def layout(self) -> Layout:
-        """Beats of values, and of codes."""
         return layout(self.config)
 
     def batches(self) -> list[Batch]:
@@ -148,46 +134,38 @@ class QuantizeStream(StreamUnit):
         )
 
     def placed(self, batch: Batch, places: NDArray[np.int64]) -> Batch:
-        """Blocks are numbered, for the words of shift registers."""
+        """The batch with numbered blocks, for the words of shift registers."""
         return replace(batch, number=places)
 
     def aimed(self, batch: Batch) -> Batch:
-        """Values at the threshold of the words that shift registers give them."""
+        """The batch with values at the threshold of the words of shift registers."""
         if self.config.random != "lfsr" or not len(batch):
             return batch
         rng = self.job.rng(f"carries {batch.mode} {batch.rule}")
         return values_at_edges(self.config, batch, rng)
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
-        """A record for each beat."""
         write_records(path, self.config, batches, order)
 
     def words(self, outcome: QuantizeResults) -> NDArray[np.uint32]:
-        """Beats of codes."""
         return words(self.config, outcome)
 
     def result(self, words: NDArray[np.uint32]) -> list[CodesBeat]:
-        """Beats of codes."""
         return codes_beats(self.config, words)
 
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
-        """mode, rule, number and beats."""
         return plain(blocks(self.config, batch)[0])
 
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
-        """A batch for each mode and scale rule."""
         made = [block_of(item) for item in items]
         groups, places = in_groups(made, lambda item: (item.mode, item.rule))
         return [batch_of(self.config, group) for group in groups], places
 
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Fewer values, plainer ones."""
         return simpler(self.config, item)
 
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        """Values, outer scale, random words."""
         return complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
-        """With values and words."""
         return describe_failure(self.job, failure)

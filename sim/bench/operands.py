@@ -1,6 +1,6 @@
-"""Operands by class: which codes of a format are special, and random draws weighted by class."""
+"""Operands by class: special codes of formats, classes in coverage, random draws by class."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -11,6 +11,8 @@ from ...model import E8M0, ElementFormat
 from ...model.formats import FLOAT32
 
 Codes = NDArray  # unsigned, of the format's dtype; of scales uint8
+Bins = Sequence[object]
+Hits = list[set[object]]
 
 CLASSES = (
     "zero",
@@ -93,6 +95,15 @@ def c_class(bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
         magnitude == 0x7F800000,
     ]
     return np.select(conditions, range(5), 5).astype(np.uint8)
+
+
+def present(indices: NDArray, label: Callable[[int], object]) -> Hits:
+    """The labels of the indices that occur in each row."""
+    rows = indices.reshape(len(indices), int(np.prod(indices.shape[1:]))).astype(np.intp)
+    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
+    np.put_along_axis(seen, rows, True, axis=1)
+    labels = [label(i) for i in range(seen.shape[1])]
+    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
 
 
 def finite_codes(fmt: ElementFormat) -> Codes:

@@ -58,7 +58,7 @@ def _fewer_blocks(product: Product) -> Iterator[Product]:
 
 
 def _fewer_lanes(config: DotConfig, product: Product) -> Iterator[Product]:
-    """Zeros in the lanes of all blocks, and in those of each."""
+    """Zeros in lanes of all blocks, and in lanes of each block."""
     used = _used(config, product)
     lanes = sorted({lane for _, lane in used})
     for kept in parts(lanes):
@@ -75,7 +75,7 @@ def _plainer_c(config: DotConfig, product: Product) -> Iterator[Product]:
 
 
 def _plainer_scales(config: DotConfig, product: Product) -> Iterator[Product]:
-    """Scales of one, side inputs of zero: all, those of a block, each."""
+    """Scales of one and side inputs of zero, in all blocks, in a block, in one place."""
     blocks, one = product["blocks"], _one_scale(config)
     plain = [[*block[:FIRST_SCALE], one, one, *(0 for _ in block[FIRST_SIDE:])] for block in blocks]
     yield {**product, "blocks": plain}
@@ -87,7 +87,7 @@ def _plainer_scales(config: DotConfig, product: Product) -> Iterator[Product]:
 
 
 def _plainer_codes(config: DotConfig, product: Product) -> Iterator[Product]:
-    """The code of one, or one with fewer bits, in the place of each that is not zero."""
+    """The code of one, or one with fewer bits, instead of each code that is not zero."""
     ones = _ones(config, product["mode"])
     for lane in _used(config, product):
         for side, code in enumerate(_lane_codes(config, product, lane)):
@@ -126,7 +126,7 @@ def _with_code(config: DotConfig, product: Product, lane: Lane, side: int, code:
 
 
 def _one_scale(config: DotConfig) -> int:
-    """The packed scales of a block that are all one; of integers, for any width."""
+    """The packed scales of a block that are all one, of any width for integers."""
     if config.has_integers:
         return min(1, config.scale_bits)
     code = E8M0.bias if config.scales == E8M0.name else int(E4M3.encode(np.ones(1))[0])
@@ -134,7 +134,7 @@ def _one_scale(config: DotConfig) -> int:
 
 
 def _ones(config: DotConfig, mode: int) -> tuple[int, int]:
-    """The codes of one, or what is nearest to it, of a and b."""
+    """The codes of a and b that are nearest to one."""
     a, b = (int(fmt.encode(np.ones(1))[0]) for fmt in config.formats[mode])
     return a, b
 
@@ -146,7 +146,7 @@ SHOWN_ROWS = 6  # that differ, of one section
 def describe_failure(job: UnitJob, failure: Failure, replay: Callable[[], dict[str, Any]]) -> str:
     """The report of one dot product that came out wrong.
 
-    replay: simulates the product in `failure_file` alone; what `replay_test` records.
+    replay: simulates the product in `failure_file` alone, and returns the record of replay_test.
     """
     differs = [g != w for g, w in zip(failure.got, failure.want, strict=True)]
     what = ("result differs", "flags differ", "slot differs")[differs.index(True)]
@@ -190,12 +190,12 @@ def _result(job: UnitJob, bits: int, flags: int, slot: int | None = None) -> str
 
 
 def failure_file(job: UnitJob) -> Path:
-    """Where the operands of the item in the report are."""
+    """File of the operands of the item in the report."""
     return job.directory / "failure.json"
 
 
 def _replayed(job: UnitJob, failure: Failure, replay: Callable[[], dict[str, Any]]) -> list[str]:
-    """What the dot product does alone after a reset, stage by stage beside the golden model."""
+    """Lines on the dot product alone after a reset, stage by stage, with the golden model's."""
     failure_file(job).write_text(json.dumps(failure.item) + "\n")
     if job.generator is not None:
         return ["(no stages: other Verilog than the generated one has no sections to look into)"]
@@ -219,7 +219,7 @@ def _replayed(job: UnitJob, failure: Failure, replay: Callable[[], dict[str, Any
 
 
 def stage_table(rows: list[SectionRow]) -> list[str]:
-    """The first difference, and its block section by section."""
+    """The first difference, and the sections of its block."""
     if not rows:
         return ["no stage could be compared"]
     wrong = [row for row in rows if row.differs]

@@ -28,8 +28,11 @@ BEYOND = (-40, 60)  # of the scales, from the largest exponent of a running valu
 
 
 def beyond(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Blocks of two products that cancel, or of none, under scales that take others out of the
-    range, each in turn with either: of a c near its end, or a little above, every digit stays."""
+    """Blocks under scales that take products out of the range, each scale in turn.
+
+    They hold two products that cancel, or none: every digit stays of a c near the end of the range,
+    or a little above.
+    """
     a, b = target.signed_zeros(rng, n, 1)
     low, high = target.pairs.limits
     lane, (turn, above) = lanes(rng, target, n, 2), np.divmod(np.arange(n), BEYOND[1] - BEYOND[0])
@@ -45,12 +48,14 @@ def beyond(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 BELOW = (-32, 64)
-"""Of the last digit of the smallest products, from the least normal running value on."""
+"""Exponents of the last digit of the smallest products, from the least normal running value on."""
 
 
 def below(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Under scales around the least normal result, each in turn: nothing but a c of that size, or
-    a product of which c leaves some last digits."""
+    """Blocks under scales around the least normal result, each in turn.
+
+    They hold only a c of that size, or a product of which c leaves some last digits.
+    """
     a, b = target.signed_zeros(rng, n, 1)
     running = target.config.accumulator.running
     low, high = target.pairs.limits
@@ -85,7 +90,7 @@ LEAST_SCALES = (1, 2, 4, 8)
 
 
 def subnormal_c(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Only a subnormal c of any size: blocks under scales of a short range never are that small."""
+    """A subnormal c of any size alone, which no block under scales of a short range reaches."""
     a, b = target.signed_zeros(rng, n, 1)
     fraction = rng.integers(1, 2**23, n) >> rng.integers(0, 23, n)
     c = float_bits(rng.integers(0, 2, n), np.full(n, FLOAT32.emin - 1), fraction)
@@ -93,8 +98,10 @@ def subnormal_c(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def short_scales(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Finite codes, one scale block of which is under every pair of classes of E4M3 scales in turn,
-    the others under any but NaN."""
+    """Finite codes, one scale block of which is under every pair of classes of E4M3 scales in turn.
+
+    The others are under any scale except NaN.
+    """
     limits = np.array(list(E4M3_CLASSES.values()))
     n = max(n, len(limits) ** 2)
     a, b = (
@@ -113,8 +120,11 @@ def short_scales(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def least_products(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """One product alone under the least E4M3 scales: the smallest, the smallest that alignment
-    keeps, and those around the least normal and subnormal results."""
+    """One product alone under the least E4M3 scales.
+
+    It is the smallest, the smallest that alignment keeps, or near the least normal and subnormal
+    results.
+    """
     config, fmt_a, fmt_b = target.config, target.format_a, target.format_b
     formats = {config.accumulator.running, result_float(config.out) or FLOAT32}
     ends = sorted(end + by for fmt in formats for end in (fmt.emin, fmt.lsb) for by in (-1, 0))
@@ -140,7 +150,7 @@ def least_products(target: Target, rng: Generator, n: int) -> list[Batch]:
 def _under(
     target: Target, a: Codes, b: Codes, scales: list[Codes], c: NDArray[np.uint32] | None = None
 ) -> Batch:
-    """One block each under scales (n, scale blocks) of the unit's format."""
+    """One block per row under scales (n, scale blocks) of the unit's format."""
     one = target.config.scale_blocks == 1
     scale_a, scale_b = (codes if one else codes[:, None] for codes in scales)
     return replace(target.batch(a, b, (scale_a, scale_b), c), has_unit_scales=True)

@@ -209,7 +209,7 @@ def specials(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def raw(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Uniform codes, scales and c: whatever the bits may be."""
+    """Any bits."""
     shape = (n, 2, target.lanes)
     a, b = (
         rng.integers(0, 2**fmt.bits, shape, dtype=fmt.dtype.type)

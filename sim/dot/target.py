@@ -1,4 +1,4 @@
-"""What stimulus is made for: one mode of one unit, and the products its formats can express."""
+"""Targets of stimulus: one mode of one unit, the products that its formats express, and places."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -81,8 +81,10 @@ class Pairs:
 
     @cache  # noqa: B019  # pairs live as long as the formats
     def _endings(self, last: int, negative: bool) -> tuple[NDArray, NDArray[np.float64]]:
-        """Pairs whose products have their last digits nearest to this exponent, and cumulative
-        shares: as much for each place in the significand."""
+        """Pairs whose products have their last digits nearest to this exponent.
+
+        Also cumulative shares: as much for each place in the significand.
+        """
         usable = self._usable & ((self.table.values < 0) == negative)
         index = np.flatnonzero(usable)
         away = np.abs(self.table.exponents[index] + self._last[index] - last)
@@ -93,8 +95,11 @@ class Pairs:
     def ending(
         self, rng: Generator, last: Ints, negative: NDArray[np.bool_]
     ) -> tuple[Codes, Codes]:
-        """Codes (a, b) of products with their last digits at these exponents, or the nearest, and
-        of these signs: the digit at any place in the significand, one as often as another."""
+        """Codes (a, b) of products of these signs with their last digits at these exponents, or the
+        nearest.
+
+        The digit is at any place in the significand, each as often.
+        """
         picks = np.zeros(last.shape, np.int64)
         for exponent, sign in set(zip(last.tolist(), negative.tolist(), strict=True)):
             where = (last == exponent) & (negative == sign)
@@ -122,7 +127,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class WidePairs:
-    """As `Pairs`, of formats whose pairs are too many for a table.
+    """Pairs of formats that have too many for a table.
 
     One of the two elements is a power of two, or is made one where two others would carry.
     """
@@ -272,7 +277,7 @@ LEAST = 6  # exponents of the smallest products
 
 
 def signs(rng: Generator, n: int) -> NDArray[np.bool_]:
-    """True where negative, either as often as the other."""
+    """Random booleans, True where negative."""
     return rng.random(n) < 0.5
 
 
@@ -307,8 +312,10 @@ def fractions(rng: Generator, n: int) -> Ints:
 
 
 def nearly_negated(target: Target, rng: Generator, batch: Batch) -> NDArray[np.uint32]:
-    """The negated results of blocks, a few units away: of the last place, or in every second row of
-    each place in turn."""
+    """The negated results of blocks, a few units away.
+
+    Units are those of the last place, or in every second row of each place in turn.
+    """
     n = len(batch)
     block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
     last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)

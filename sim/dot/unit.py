@@ -68,13 +68,13 @@ def build_unit(
 
 MAX_MODES = 64
 SLOT_PLACE = 8
-"""Of the slot in the word of flags."""
+"""Lowest bit of the slot in the word of flags."""
 
 _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
 
 
 def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
-    """Bytes of a record, and where the inputs are in it."""
+    """Bytes of a record, and the places of the inputs in it."""
     lanes, side = config.lanes, {f"in_{name}": bits for name, bits in config.side_inputs.items()}
     scale_bits = config.scale_blocks * config.scale_bits
     return _record_layout(
@@ -102,7 +102,7 @@ def _record_layout(
 
 
 def layout(config: DotConfig) -> Layout:
-    """Of a dot unit."""
+    """Places of a dot unit's ports in records and results."""
     size, inputs = record_layout(config)
     flags = [(f"out_{name}", 1) for name in FLAG_NAMES]
     outputs = placed([("out_result", config.out.bits)]) + placed(flags, 32)
@@ -118,7 +118,7 @@ def write_products(
     order: NDArray[np.int64],
     turns: Turns | None = None,
 ) -> None:
-    """The records of all blocks, the batches' dot products in the given order.
+    """Write the records of all blocks, the batches' dot products in the given order.
 
     They are sent one after the other, or in `turns`, in which places count in that order.
     """
@@ -175,11 +175,11 @@ def write_records(
 ) -> None:
     """Writes one record per block.
 
-    `a` and `b` are element codes of shape (blocks, lanes); the others are of shape (blocks,) or
-    one value for all: scale codes (of several for a block, of `scale_bits` bits, with an axis
-    more), the bits of c (uint32), two booleans, and the mode number.
-    `a_bits` and `b_bits` are the widths of the unit's element inputs. side: for each side input,
-    in the order of the bench top's parameters, its bits (blocks,) and its width.
+    a, b: element codes (blocks, lanes), of `a_bits` and `b_bits`. The others are (blocks,), or one
+    value for all. scale_a, scale_b: scale codes; several per block are (blocks, scales) of
+    `scale_bits` bits. c: its bits (uint32). first, last: booleans. mode: the number of the format
+    pair. side: bits (blocks,) and width of each side input, in the order of
+    `DotConfig.side_inputs`, then the slot.
     """
     if a.ndim != 2 or a.shape != b.shape:
         raise ValueError(f"a and b must be (blocks, lanes) alike, not {a.shape} and {b.shape}")
@@ -227,7 +227,6 @@ class DotStream(StreamUnit):
     """A `DotUnit`; an item is a dot product, replayed alone when it comes out wrong."""
 
     def build(self, verilog: Path) -> Build:
-        """The unit in the bench top."""
         job = self.job
         return build_unit(
             self.layout(),
@@ -239,62 +238,52 @@ class DotStream(StreamUnit):
         )
 
     def layout(self) -> Layout:
-        """Blocks, and results with flags."""
         return layout(self.config)
 
     def batches(self) -> list[Batch]:
-        """Every sequence, and real tensors; a batch for each mode and number of blocks."""
+        """Every sequence, and real tensors; a batch per mode and number of blocks."""
         job = self.job
         made = traffic(self.config, job.rng("bulk"), job.bulk)
         return concatenate(made + tensor_traffic(job, None if job.all_tensors else TENSOR_BLOCKS))
 
     def arranged(self, batches: Sequence[Batch], order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of dot products in flight together those that end first come first."""
+        """The order by ends: of dot products in flight together, the first to end comes first."""
         lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
         turns = Turns.mixed(lengths[order], self.config.interleave, self.job.rng("bulk turns"))
         by_end, self.turns = turns.by_end()
         return order[by_end]
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
-        """A record for each block."""
         write_products(path, self.config, batches, order, self.turns)
 
     def words(self, outcome: DotResults) -> NDArray[np.uint32]:
-        """Result bits and flags."""
         return np.stack([outcome.result, outcome.flags.astype(np.uint32)], axis=1)
 
     def placed_words(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """With the slot of each."""
         slots = self.turns.slot.astype(np.uint32) << np.uint32(SLOT_PLACE)
         return np.stack([words[:, 0], words[:, 1] | slots], axis=1)
 
     def result(self, words: NDArray[np.uint32]) -> list[int]:
-        """Result bits, flags and slot."""
         bits, flags = words.tolist()
         slot = [flags >> SLOT_PLACE] if self.config.slot_bits else []
         return [bits, flags & (1 << SLOT_PLACE) - 1, *slot]
 
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
-        """mode, c, blocks and slot."""
         (product,) = products(self.config, batch)
         return plain(replace(product, slot=int(self.turns.slot[place])))
 
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
-        """A batch for each mode and number of blocks."""
         made = [product_of(item) for item in items]
         groups, places = in_groups(made, lambda item: (item.mode, len(item.blocks)))
         return [batch_of(self.config, group) for group in groups], places
 
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Fewer blocks and lanes, plainer c, scales and codes."""
         return simpler(self.config, item)
 
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        """Lanes, blocks, c, scales, codes."""
         return complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
-        """With the first stage that differs."""
         return describe_failure(self.job, failure, lambda: replay(self.job, verilog))
 
 

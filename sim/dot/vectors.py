@@ -90,7 +90,7 @@ class Vectors:
         return self.last - self.blocks + 1
 
     def manifest(self) -> dict[str, object]:
-        """Everything but the arrays, as plain values. Registers of the unit do not matter."""
+        """Everything except the arrays, as plain values, without the unit's registers."""
         config = self.configs[0]
         return {
             "schema": SCHEMA,
@@ -108,7 +108,7 @@ class Vectors:
 
 
 def _own_scales(config: DotConfig) -> dict[str, object]:
-    """What the manifest says of scales that are not the one E8M0 of a block."""
+    """Entries of the manifest for scales that are not the one E8M0 of a block."""
     own = {"scales": config.scales, "scale_block": config.scale_block}
     return own if config.has_own_scales else {}
 
@@ -150,7 +150,7 @@ def evaluate(
     order: NDArray[np.int64],
     origin: dict[str, str],
 ) -> Vectors:
-    """The dot products of `batches`, in `order`, with what the golden model computes for them.
+    """The dot products of `batches`, in `order`, with the golden model's results.
 
     A batch's sequence names its case.
     """
@@ -190,7 +190,7 @@ def _per_product(batches: Sequence[Batch], value, order: NDArray[np.int64]) -> N
 def _block_index(
     batches: Sequence[Batch], lengths: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where, among the blocks of all batches, those of the dot products in `order` lie."""
+    """Places of the blocks of the dot products in `order` among the blocks of all batches."""
     before = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
     starts = (np.cumsum(before) - before)[order]
     places = np.cumsum(lengths) - lengths
@@ -206,7 +206,7 @@ def save(vectors: Vectors, path: Path) -> None:
 
 
 def load(path: Path) -> Vectors:
-    """The vectors that `save` wrote, checked; ValueError, naming the file, when it has others."""
+    """The vectors that `save` wrote, checked; ValueError, with the file's name, for other files."""
     try:
         with opened(path, LARGEST) as file:
             arrays = {name: file[name] for name in file.names}
@@ -342,7 +342,7 @@ def save_hex(vectors: Vectors, directory: Path) -> None:
 
 
 def _words(vectors: Vectors) -> dict[str, tuple[int, bytes]]:
-    """For each file, the bits of a word and all lines."""
+    """Bits of a word and all lines, for each file."""
     config = vectors.configs[0]
     blocks = len(vectors.scale_a)
     control = np.repeat(vectors.mode << np.uint8(2), vectors.blocks)
@@ -367,7 +367,7 @@ def _words(vectors: Vectors) -> dict[str, tuple[int, bytes]]:
 
 
 def _scales_text(config: DotConfig) -> str:
-    """What a line of scales holds."""
+    """The contents of a line of scales, in words."""
     name = f"{config.scales.upper()} scale code"
     return name if config.scale_blocks == 1 else f"{name}s, that of lane 0 in the lowest bits,"
 

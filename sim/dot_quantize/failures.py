@@ -32,7 +32,7 @@ def simpler(config: DotQuantizeConfig, block: Block) -> Iterator[Block]:
 
 
 def complexity(config: DotQuantizeConfig, block: Mapping[str, Any]) -> tuple[int, ...]:
-    """Sums of those of the products, after how many there are that are not nothing."""
+    """Number of products that are not nothing, then the sums of the products' complexities."""
     products = block["products"]
     each = [dot.complexity(config.dot, product) for product in products]
     used = sum(product != _nothing(product) for product in products)

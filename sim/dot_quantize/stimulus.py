@@ -1,4 +1,4 @@
-"""Blocks of dot products: those of the dot unit's sequences, and the quantiser's values as c."""
+"""Blocks of dot products: the dot unit's sequences, and the quantiser's values as c."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,13 +23,13 @@ from .item import Batch
 VALUE_BLOCKS = 500
 """The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
 PEELED_SHARE, PEELED_BLOCKS = 16, 16
-"""One dot product in so many is of `peeled`, which take seven blocks each; the fewest blocks."""
+"""Share of dot products of `peeled`, which take seven blocks each, and its fewest blocks."""
 
 STEP = 37
-"""Scales between those that two sequences of values begin with."""
+"""Steps between the scales with which two sequences of values begin."""
 
 DIGITS = 4
-"""Of a running value, taken away by one block: each by a product, a power of two."""
+"""Digits of a running value that one block takes away, each by a product, a power of two."""
 
 SMALL = (-24, 100)
 """Exponents of c in half of the blocks, from the least normal one on."""
@@ -38,8 +38,8 @@ SMALL = (-24, 100)
 def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -> Batch:
     """About `count` dot products in blocks, from random numbers for this purpose.
 
-    Two thirds are of the dot unit's sequences, each block of one of them, and one third of the
-    quantiser's. Besides those of which the last digits decide, and those of real tensors, of about
+    Two thirds are of the dot unit's sequences, each block of one sequence; one third is of the
+    quantiser's. Dot products of `peeled` and of real tensors come on top, the latter of about
     `tensor_blocks` blocks (None: all).
     """
     config: DotQuantizeConfig = job.config
@@ -63,10 +63,10 @@ def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -
 def _by_sequence(
     rng: Generator, products: Sequence[dot.Batch], block: int
 ) -> list[NDArray[np.int64]]:
-    """Blocks of one sequence each, in random order; what is over makes mixed ones.
+    """Blocks of one sequence each, in random order; the rest makes mixed ones.
 
-    A sequence shorter than a block fills one by itself, over and over; the last of the mixed ones
-    is filled up with any dot products.
+    A sequence shorter than a block fills one by itself, over and over. The last mixed block is
+    filled up with any dot products.
     """
     groups: dict[str, list[NDArray]] = {}
     start = 0
@@ -88,7 +88,7 @@ def _by_sequence(
 def _through_c(
     config: DotQuantizeConfig, rng: Generator, values: quantize.Batch, turn: int
 ) -> dot.Batch:
-    """Dot products of nothing but zeros, whose c are these values; the modes take turns.
+    """Dot products of zeros with these values as c; the modes take turns.
 
     Every second block is under scales around either end of the range, each in turn.
     """
@@ -109,12 +109,12 @@ def _through_c(
 
 
 def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch:
-    """`blocks` times `block` dot products that end with the last digits of a product beside c.
+    """`blocks` times `block` dot products that end with the last digits of a product and c.
 
     The first block is c and one product, at any distance, often one at which rounding decides. The
-    others take away the first digits of what that gives, down to the same place for all results
-    that are quantised together. In half of the blocks all is small, down to subnormal, and often
-    nothing stays. For units with scales of E8M0; of others not all of them go.
+    others take away the first digits of that sum, down to the same place for all results that are
+    quantised together. In half of the blocks all is small, down to subnormal, and often nothing
+    stays. E8M0 scales can take all these digits away; others leave some.
     """
     near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
     below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))
@@ -147,7 +147,7 @@ def _running(config: DotConfig, first: dot.Batch) -> NDArray[np.uint32]:
 def _taking(target: Target, rng: Generator, bits: NDArray[np.uint32], left: Ints) -> dot.Batch:
     """Blocks that take the first digits away from running values (blocks, block).
 
-    left: how many digits of the largest of a row stay.
+    left: digits of the largest of a row that stay.
     """
     field = (bits >> FLOAT32.mantissa_bits & 0xFF).astype(np.int64)
     significand = (bits & (2**FLOAT32.mantissa_bits - 1)).astype(np.int64)

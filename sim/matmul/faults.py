@@ -57,8 +57,11 @@ async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
 async def _broken(
     bench: Bench, product: Product, side: str, kind: str, more: int = 0, *, empty: bool = False
 ) -> None:
-    """A packet with something wrong. more: bytes of one that is late. empty: it is a
-    beat of no bytes with TLAST, which may come too early, too."""
+    """Run a job with something wrong about a packet.
+
+    more: bytes that follow the end of a late one. empty: the packet is a beat of no bytes with
+    TLAST, which may also come too early.
+    """
     rng, width = bench.rng, bench.config.stream_bytes(side)
     packets = product.packets(bench.config)
     keep, packet = None, packets[side]
@@ -94,7 +97,7 @@ async def _broken(
 
 
 async def _check_broken(bench: Bench, product: Product, sent: dict[str, int]) -> None:
-    """After an error in a packet: all of them were taken, C ended before its time.
+    """Check the end of a job with a wrong packet: all packets were taken, C ended before its time.
 
     sent: bytes of each packet by TKEEP. The interrupt of errors is enabled, and disabled here.
     """
@@ -120,7 +123,7 @@ async def _check_broken(bench: Bench, product: Product, sent: dict[str, int]) ->
 
 
 async def both_end_early(bench: Bench) -> None:
-    """A and B are both too short: each error that is seen is one of the two, at least one is."""
+    """A and B are both too short: STATUS has at least one of the two errors, and no other."""
     product = bench.product()
     packets = {side: packet[:-1] for side, packet in product.packets(bench.config).items()}
     await bench.ends.write("IRQ_ENABLE", error=1)
@@ -169,7 +172,7 @@ SILENCE = 300  # cycles for which nothing follows
 
 
 async def _soft_reset(bench: Bench) -> None:
-    """CONTROL.reset, while the ends of the streams begin afresh."""
+    """Write CONTROL.reset, and empty the ends of the streams."""
     bench.watch.withdrawn = True
     bench.check(await bench.ends.write("CONTROL", reset=1), "a reset was refused")
     await bench.ends.flush()
@@ -207,7 +210,7 @@ async def reset(bench: Bench, phase: str, soft: bool) -> None:
 
 
 async def _reset_unit_alone(bench: Bench) -> None:
-    """CONTROL.reset, of which only the receiver of C hears."""
+    """Write CONTROL.reset; only the receiver of C drops what it has."""
     bench.watch.withdrawn = True
     bench.check(await bench.ends.write("CONTROL", reset=1), "a reset was refused")
     bench.ends.drop_c()
@@ -259,7 +262,7 @@ async def senders_amid(bench: Bench) -> None:
 
 
 async def _flush_senders(bench: Bench) -> None:
-    """The remedy: what senders still have is dropped."""
+    """Drop everything that senders still have."""
     await bench.ends.flush()
     await bench.ends.clear_status()
 
@@ -363,14 +366,17 @@ def _started_at_d(bench: Bench, tiles: tuple[int, int], blocks: int) -> Product:
 
 @dataclass(frozen=True)
 class Fault:
-    """run: makes it and checks what follows. side: the stream that the unit must have."""
+    """A fault of FAULTS.
+
+    run: makes it and checks what follows. side: the stream that the unit must have.
+    """
 
     run: Callable[[Bench], Coroutine[Any, Any, None]]
     side: str = "a"
 
 
 def applies(fault: Fault, config: MatmulConfig) -> bool:
-    """Whether the unit can have this fault."""
+    """True when the unit can have this fault."""
     return fault.side in (*config.inputs, "c")
 
 
@@ -409,4 +415,4 @@ FAULTS = {
         for phase in PHASES
     },
 }
-"""By name."""
+"""Faults by name."""

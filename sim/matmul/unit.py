@@ -76,9 +76,9 @@ def build_matmul(
 
 
 def shared_modules(config: MatmulConfig, verilog: str) -> list[str]:
-    """The module of the dot units, of which the array has one for each result of a tile.
+    """The module of the dot units; the array has one for each result of a tile.
 
-    None where there are few of them.
+    None of them where there are few.
     """
     from ...hw.verilog import modules_of  # Amaranth: only when a unit is built
 
@@ -88,7 +88,7 @@ def shared_modules(config: MatmulConfig, verilog: str) -> list[str]:
 
 
 Watched = Callable[[int, int], None]
-"""Called with the bytes of C that have come, and those of the whole packet."""
+"""Called with the bytes of C so far, and those of the whole packet."""
 
 _STATUS = {
     1: "a file cannot be opened",
@@ -99,16 +99,16 @@ _STATUS = {
     6: "an operand file cannot be read",
 }
 _READ = ["STATUS", "FLAGS", *COUNTERS, *(f"{name}_HIGH" for name in COUNTERS)]
-"""The registers that are read in the end, in their order."""
+"""Registers that are read in the end, in their order."""
 _WATCH = 0.5  # seconds between looks at the growing file
 
 
 @dataclass(frozen=True)
 class BulkRun:
-    """What one job in bulk mode gave.
+    """Results of one job in bulk mode.
 
     packet: of C. counters: by name. flags: FLAG_NAMES[i] in bit i. seconds: wall-clock time of the
-    simulation, the simulator's start not included.
+    simulation, without the simulator's start.
     """
 
     packet: bytes
@@ -209,7 +209,7 @@ def _program(words: dict[str, dict[str, int]]) -> str:
 
 
 def _registers(file: Path) -> dict[str, int]:
-    """What was read, by register, from the whole lines that the bench top wrote."""
+    """Values by register, from the whole lines that the bench top wrote."""
     names = {register.offset: name for name, register in REGISTERS.items()}
     *lines, _ = file.read_text().split("\n")
     pairs = [line.split() for line in lines]
@@ -252,7 +252,7 @@ TEST = "mxdot.sim.matmul.unit_test"
 
 
 def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
-    """Simulate; what was found goes to `result`."""
+    """Simulate; the outcome goes to `result`."""
     progress("verilog")
     verilog = verilog_of(job)
     progress("build")
@@ -280,7 +280,7 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
 
 
 def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[Failure]:
-    """Products of `job.bulk` results and more, of real tensors first."""
+    """Run products of `job.bulk` results and more, those of real tensors first."""
     failures: list[Failure] = []
     seconds, compared = 0.0, 0
     for number, product in enumerate(bulk_products(job)):
@@ -337,7 +337,7 @@ def bulk_products(job: UnitJob) -> list[Product]:
 
 
 def _side(config: MatmulConfig, results: float, blocks: int) -> int:
-    """M and N of a product of so many results, or fewer where those cost too much."""
+    """M and N of a product of this many results, or fewer where those cost too much."""
 
     def cost(side: int) -> int:
         return _cost(config, side, side, blocks)

@@ -3,7 +3,7 @@
 A feature is a set of bins that a block hits; its goal holds those that the configuration can reach.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..bench.operands import (
     SCALE_CLASSES,
     class_codes,
     class_table,
+    present,
     scale_class,
 )
 from .carries import EDGES, edge, powers, units
@@ -103,9 +104,9 @@ def _hits(
     ratio = quotient(magnitude, _scaling(config, batch, outcome))
     in_units = units(fmt, ratio)
     sets = {
-        "value": _sets(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
-        "block": _sets(_block_class(wide)[:, None], BLOCK_CLASSES.__getitem__),
-        "scale": _sets(
+        "value": present(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
+        "block": present(_block_class(wide), BLOCK_CLASSES.__getitem__),
+        "scale": present(
             scale_class(outcome.scale, scale_names)[:, None], list(scale_names).__getitem__
         ),
         **(
@@ -114,8 +115,8 @@ def _hits(
             else _rule_hits(amax, fmt, rule)
         ),
         **_micro_hits(config, magnitude, outcome),
-        "element": _sets(classes, lambda i: (fmt.name, CLASSES[i])),
-        "rounding": _sets(_rounded(in_units), lambda i: (fmt.name, ROUNDED[i])),
+        "element": present(classes, lambda i: (fmt.name, CLASSES[i])),
+        "rounding": present(_rounded(in_units), lambda i: (fmt.name, ROUNDED[i])),
     }
     if config.word_bits:
         names = [(fmt.name, name) for name in EDGES]
@@ -140,15 +141,6 @@ def _hits(
     ]
     sets["format_rule"] = [{(fmt.name, rule)}] * len(batch)
     return sets
-
-
-def _sets(indices: NDArray, label: Callable[[int], object]) -> list[set[object]]:
-    """The labels of the indices that occur in each row."""
-    rows = indices.astype(np.intp)
-    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
-    np.put_along_axis(seen, rows, True, axis=1)
-    labels = [label(i) for i in range(seen.shape[1])]
-    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
 
 
 def _value_class(config: QuantizeConfig, wide: NDArray, bits: NDArray[np.uint32]) -> NDArray:
@@ -179,8 +171,8 @@ def _rule_hits(amax: NDArray, fmt: ElementFormat, rule: str) -> dict[str, list[s
     floor = shared_exponent(amax, fmt, "floor")
     exponent = np.where(amax == 0, 0, shared_exponent(amax, fmt, rule))
     return {
-        "range": _sets(1 + _beyond(exponent)[:, None], ENDS.__getitem__),
-        "carry": _sets((exponent > floor)[:, None], lambda i: (rule, bool(i))),
+        "range": present(1 + _beyond(exponent), ENDS.__getitem__),
+        "carry": present(exponent > floor, lambda i: (rule, bool(i))),
     }
 
 
@@ -191,10 +183,10 @@ def _quotient_hits(
     outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
     ratio = quotient(amax, outer.astype(np.float64) * fmt.largest_finite)
     end = 1 + (ratio > E4M3.largest_finite).astype(np.int64) - (ratio < E4M3.smallest)
-    rounded = _sets(_rounded(units(E4M3, ratio))[:, None], ROUNDED.__getitem__)
+    rounded = present(_rounded(units(E4M3, ratio)), ROUNDED.__getitem__)
     return {
-        "outer": _sets(outer_classes(batch.outer)[:, None], OUTER_CLASSES.__getitem__),
-        "range": _sets(end[:, None], ENDS.__getitem__),
+        "outer": present(outer_classes(batch.outer), OUTER_CLASSES.__getitem__),
+        "range": present(end, ENDS.__getitem__),
         "scale_rounding": [
             bins if inside else set() for bins, inside in zip(rounded, end == 1, strict=True)
         ],
@@ -223,7 +215,7 @@ def _micro_hits(
     if not config.micro:
         return {}
     zeros = magnitude.reshape(len(magnitude), -1, PAIR).max(axis=2) == 0
-    return {"micro": _sets(np.where(zeros, 2, outcome.micro), MICRO.__getitem__)}
+    return {"micro": present(np.where(zeros, 2, outcome.micro), MICRO.__getitem__)}
 
 
 def _is_scale(batch: Batch) -> NDArray[np.bool_]:

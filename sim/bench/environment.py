@@ -26,6 +26,13 @@ from .protocol import ProtocolChecker
 from .subject import Assembler
 
 
+RESET = None
+"""Marks a reset in both streams."""
+
+BATCH = 4096  # items predicted at once
+KEPT_FAILURES = 5
+
+
 class UnitItem(uvm_sequence_item):
     """A whole item of the subject; the driver breaks it into beats."""
 
@@ -174,13 +181,6 @@ class OutputAgent(uvm_agent):
         super().build_phase()
         self.driver = make(OutputDriver, "driver", self)
         self.monitor = make(OutputMonitor, "monitor", self)
-
-
-RESET = None
-"""Marks a reset in both streams."""
-
-BATCH = 4096  # items predicted at once
-KEPT_FAILURES = 5
 
 
 class Scoreboard(uvm_scoreboard):

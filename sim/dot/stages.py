@@ -36,7 +36,7 @@ class StageStep:
     batch: Batch
     trace: Trace
     number: int
-    """Of the step, over all blocks."""
+    """Number of the step, over all blocks."""
     first_term: int
     """Lane of the step's first term."""
     section: str = ""
@@ -49,7 +49,6 @@ class StageStep:
 
     @property
     def widths(self) -> Widths:
-        """Of the unit."""
         return Widths(self.config)
 
     @property
@@ -91,7 +90,7 @@ class StageStep:
         return list(entries[beat * count : (beat + 1) * count])
 
     def factor(self, part: int = 0, parts: int = 1) -> Fraction:
-        """g of one of so many parts of the beat, 1 of powers of two."""
+        """g of one of `parts` parts of the beat, 1 of powers of two."""
         if "factor" not in self:
             return Fraction(1)
         entries = self.of_beat("factor")
@@ -99,7 +98,7 @@ class StageStep:
 
 
 Compare = Callable[[Any, StageStep], Iterator[tuple[str, str, str]]]
-"""Of a value that left a section and the step: what it is, and the texts of both sides."""
+"""Called with a value that left a section, and the step; its name, and the texts of both sides."""
 
 
 def _scaled(value: int, exponent: int) -> Fraction:
@@ -357,7 +356,7 @@ class SectionRow:
 
 
 Recorded = Mapping[str, Mapping[str, list[int]]]
-"""Bits of each value that left a section, one entry for each block, by names of both."""
+"""Bits of each value that left a section, one entry per block, by names of section and value."""
 
 
 def compare_stages(
@@ -386,7 +385,7 @@ def compare_stages(
 
 
 def _value(shape: ShapeLike, bits: int) -> Any:
-    """What bits of this shape stand for."""
+    """The number that bits of this shape stand for."""
     if isinstance(shape, data.Layout):
         return shape.from_bits(bits)
     plain = Shape.cast(shape)
@@ -395,7 +394,7 @@ def _value(shape: ShapeLike, bits: int) -> Any:
 
 
 def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> bool:
-    """True where special terms make a section's numbers so; running values never are."""
+    """True where special terms make a section's numbers meaningless; running values never are."""
     if config.has_integers or name in ("running", "partial", "result"):
         return False
     pair = Pair(*config.formats[batch.mode])

@@ -34,6 +34,11 @@ from .stimulus import traffic
 from .tensors import tensor_traffic
 
 BENCH = Path(__file__).with_name("bench.sv")
+TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
+MAX_MODES = 64
+SLOT_PLACE = 8
+"""Lowest bit of the slot in the word of flags."""
+_CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
 
 
 def build_unit(
@@ -64,13 +69,6 @@ def build_unit(
         executable=executable,
         optimize=not probes,
     )
-
-
-MAX_MODES = 64
-SLOT_PLACE = 8
-"""Lowest bit of the slot in the word of flags."""
-
-_CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
 
 
 def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
@@ -218,9 +216,6 @@ def write_records(
 def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
     """(blocks, lanes) codes to (blocks, bytes), element i in the bits from i * width on."""
     return codes if width == 8 else pack_rows(codes, width)
-
-
-TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 
 
 class DotStream(StreamUnit):

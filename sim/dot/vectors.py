@@ -49,7 +49,7 @@ ARRAYS = {
 class Vectors:
     """n dot products of t blocks in all, in order, and what u units compute for them.
 
-    configs: the units, alike but for the accumulator. cases: names of the cases. origin: the
+    configs: the units, alike except for the accumulator. cases: names of the cases. origin: the
     command that made the vectors, and whatever else is worth knowing of it.
     a, b: element codes (t, lanes). scale_a, scale_b: scale codes (t,), or (t, s) of s scales of a
     block. blocks: number of blocks of

@@ -38,6 +38,7 @@ def file_name(name: str) -> str:
 EVERY_ELEMENT = ",".join(MX_FORMATS)
 WIDER = ("e4m3fnuz", "e5m2fnuz", "fp16", "bf16", "tf32", "bf16xint4", "fp16xe2m1")
 BULK = 20_000
+SMOKE_LANES = 8
 FULL_BULK = 100_000
 DOT_QUANTIZE_BULK = 20_000
 """Dot products before a quantiser."""
@@ -368,9 +369,6 @@ def full_matrix() -> list[Unit]:
         turns = _unit(rule, formats[0], 8, high, interleave=tiles)
         units.append(_matmul(2, 2, turns, depth=4, keep_b=True))
     return list({unit.name: unit for unit in units}.values())
-
-
-SMOKE_LANES = 8
 
 
 def smoke_matrix() -> list[Unit]:

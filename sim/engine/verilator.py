@@ -107,8 +107,8 @@ class Build:
         The module is imported with this process's `sys.path`; `env` and `plusargs` (name to
         value) are handed to it. `test_filter` is a regular expression on test names, `seed` seeds
         Python's `random` and the values that registers start with. `waves` is the FST file to
-        record, in a build made for waves; one made for coverage writes it beside the results, as
-        .dat. The log goes to `log_file` (beside the results by
+        record, in a build made for waves; one made for coverage writes it next to the results, as
+        .dat. The log goes to `log_file` (next to the results by
         default), nothing to the terminal.
 
         Failing tests are in the result; SimulationError is for a simulator that crashes, runs

@@ -282,7 +282,7 @@ async def nothing_follows(bench: Bench, soft: bool) -> None:
 
 
 SETTLE = 8  # cycles for which something is waited for
-ROOM = 8  # tiles that find room between the array and the stream of C, but for registers and rows
+ROOM = 8  # tiles between the array and the stream of C, without registers and rows
 LATE = 3  # beats after the end of a packet
 
 

@@ -25,7 +25,6 @@ from .coverage import Coverage
 from .protocol import ProtocolChecker
 from .subject import Assembler
 
-
 RESET = None
 """Marks a reset in both streams."""
 

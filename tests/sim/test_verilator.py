@@ -158,9 +158,7 @@ def test_headers_that_do_not_compile_leave_nothing_behind(cache, build_least, mo
 
 
 def test_a_module_that_is_compiled_separately(simulation_dir, tmp_path):
-    built = build_standin(
-        simulation_dir / "separate", separate=["mxdot_dot"], parameters={"LANES": 32}
-    )
+    built = build_standin(simulation_dir / "separate", separate=["mxdot_dot"])
     assert list((simulation_dir / "separate").rglob("libmxdot_dot.a"))
     blocks = Blocks(3000, seed=2)
     records = blocks.write(tmp_path / "records")

@@ -1,4 +1,4 @@
-"""What the components of the bench share: the unit, its pins in each cycle, pauses, and errors."""
+"""Shared by the components of the bench: the unit, its pins in each cycle, pauses, and errors."""
 
 import re
 from collections import Counter

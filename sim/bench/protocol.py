@@ -74,7 +74,7 @@ class ProtocolChecker(uvm_component):
 
     @property
     def state(self) -> str:
-        """What a reset would hit now."""
+        """The state that a reset would hit now."""
         if self.stalled is not None:
             return "result stalled"
         if self.open:

@@ -146,7 +146,7 @@ def calibrated_batch(config: DotConfig, batch: Batch) -> Batch:
 
 
 def _summing(config: DotConfig) -> DotConfig:
-    """The same unit with INT32 results."""
+    """A unit with INT32 results, otherwise the same."""
     return DotConfig(**(config.arguments | {"out": "int32", "stages": None}))
 
 

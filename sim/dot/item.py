@@ -166,7 +166,7 @@ class DotResults:
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
-    """The same dot products, one batch per mode and number of blocks."""
+    """Batches joined to one per mode and number of blocks."""
     groups: dict[tuple[int, int], list[Batch]] = {}
     for batch in batches:
         if len(batch):
@@ -195,7 +195,7 @@ def outcome(config: DotConfig, trace: Trace) -> DotResults:
 
 
 def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
-    """What the golden model computes for `batch`."""
+    """The golden model's trace of `batch`."""
     if config.has_integers:
         return _integer_trace(config, batch, stages)
     a, b = operands(config, batch)

@@ -247,7 +247,7 @@ class Target:
         return np.zeros(shape, self.format_a.dtype), np.zeros(shape, self.format_b.dtype)
 
     def signed_zeros(self, rng: Generator, n: int, blocks: int) -> tuple[Codes, Codes]:
-        """As `zeros`, with random signs."""
+        """Codes of zeros with random signs."""
         shape = (n, blocks, self.lanes)
         zero_a, zero_b = class_codes(self.format_a)["zero"], class_codes(self.format_b)["zero"]
         return draw(rng, zero_a, shape), draw(rng, zero_b, shape)

@@ -123,7 +123,7 @@ def total_cycles(config: MatmulConfig, shapes: list[Shape]) -> int:
 
 
 def short_blocks(config: MatmulConfig, tiles: tuple[int, int]) -> int:
-    """As many blocks of K as the depth, or fewer in a short job."""
+    """Blocks of K: as many as the depth, or fewer in a short job."""
     return _blocks(config.depth, JOB, lambda k: least_cycles(config, Tiles(*tiles, k)))
 
 

@@ -1,4 +1,4 @@
-"""What blocks exercise in a quantiser, for functional coverage: features and their goals.
+"""Features of blocks in a quantiser for functional coverage, and their goals.
 
 A feature is a set of bins that a block hits; its goal holds those that the configuration can reach.
 """

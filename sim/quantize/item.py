@@ -71,7 +71,7 @@ class QuantizeResults:
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
-    """The same blocks, one batch for each mode and scale rule."""
+    """Batches joined to one for each mode and scale rule."""
     groups: dict[tuple[int, int], list[Batch]] = {}
     for batch in batches:
         if len(batch):

@@ -252,6 +252,6 @@ def _progress(screen: Any, name: str) -> Iterator["Progress"]:
 
 
 def _directory(config: Any) -> str:
-    from ..sim.engine.names import file_name
+    from ..sim.engine.regression_units import file_name
 
     return file_name(config.name)

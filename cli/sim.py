@@ -89,8 +89,13 @@ def run(args: argparse.Namespace) -> int:
         run_regression,
         select,
     )
-    from ..sim.engine.regression_units import Unit, default_matrix, full_matrix
-    from ..sim.engine.smoke_units import smoke_matrix, stream_matrix
+    from ..sim.engine.regression_units import (
+        Unit,
+        default_matrix,
+        full_matrix,
+        smoke_matrix,
+        stream_matrix,
+    )
     from ..sim.engine.task import unit_processes
     from ..sim.engine.toolchain import ToolError
 

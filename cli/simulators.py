@@ -34,11 +34,11 @@ def is_alternative(args: argparse.Namespace) -> bool:
 
 def supported_units(simulator: str | None, units: "Sequence[Unit]") -> "list[Unit]":
     """The units that it can simulate; ValueError where that is none."""
-    from ..sim.engine.smoke_units import restarts
+    from ..sim.engine.stream_unit import restarts
 
     if simulator is None or simulator in _WITH_STATE:
         return list(units)
-    chosen = [unit for unit in units if restarts(unit)]
+    chosen = [unit for unit in units if restarts(unit.config)]
     if not chosen:
         names = " or ".join(_WITH_STATE)
         raise ValueError(f"simulator must be {names} for {units[0].name}: its items share state")

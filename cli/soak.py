@@ -58,8 +58,8 @@ def run_soak(args: argparse.Namespace) -> int:
     _check(args)
     from ..sim.engine.regression import select
     from ..sim.engine.regression_units import default_matrix, full_matrix
+    from ..sim.engine.stream_unit import stream_unit_of
     from ..sim.engine.toolchain import ToolError
-    from ..sim.kinds import kind_of
     from ..verify.soak.run import COUNT, Settings
     from ..verify.soak.run import run_soak as soak
 
@@ -68,7 +68,7 @@ def run_soak(args: argparse.Namespace) -> int:
         units = select(units, args.only)
     if is_alternative(args):
         units = supported_units(
-            args.simulator, [unit for unit in units if kind_of(unit.config).stream]
+            args.simulator, [unit for unit in units if stream_unit_of(unit.config)]
         )
     count = COUNT if args.count is None else args.count
     words = [program(), "sim", "soak", *["--full"] * args.full]
@@ -110,7 +110,7 @@ def _check(args: argparse.Namespace) -> None:
 def run_replay(args: argparse.Namespace) -> int:
     """Replay; 0 when every result is the model's, 1 when not."""
     from ..sim.engine.job import UnitJob
-    from ..sim.engine.names import file_name
+    from ..sim.engine.regression_units import file_name
     from ..sim.engine.toolchain import ToolError
     from ..util.runs import own_directory
     from ..verify.soak import vector

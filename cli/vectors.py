@@ -43,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
     output_file("out", args.out)
     if args.hex is not None:
         output_directory("hex", args.hex)
-    from ..sim.dot.readmemh import save_hex
-    from ..sim.dot.vectors import draw, evaluate, save
+    from ..sim.dot.vectors import draw, evaluate, save, save_hex
 
     batches, order = draw(config, args.count, args.blocks, args.seed)
     origin = {"command": _command(config, args), "mxdot": version("mxdot")}

@@ -1,23 +1,23 @@
-"""What a regression knows of each kind of unit: its row, by its configuration (model/units/).
+"""The kinds of units in a regression: a row for each configuration (model/units/).
 
 Each kind has a folder, with files of the same names:
 
-    item, stimulus, features   what is compared and its prediction, what is sent, coverage
-    unit                       the runner
-    build, bench.sv, bulk      the bench top, and its files in bulk mode; dot-quantize takes dot's
-    simplify                   simpler items, to find the simplest that fails
-    subject, report            pins and beats, for the environment in bench/, and how a failure is
-                               told; matmul, of which an item is a whole job, has a bench of its own
+    item, stimulus, features   items and their prediction, traffic, coverage
+    unit, bench.sv             the bench top, its files in bulk mode, and the runner; dot-quantize
+                               takes dot's bench top
+    failures                   simpler items, to find the simplest that fails, and the report
+    subject                    pins and beats, for the environment in bench/
 
-To add one, see also engine/regression_units.py; engine/unit.py has what runners share,
-engine/stream_unit.py what those of units with one stream in and one out do.
+An item of matmul is a whole job: this kind has a bench of its own, and no failures.py.
+
+To add a kind, see also engine/regression_units.py. engine/unit.py holds steps that runners share,
+engine/stream_unit.py the runner of units with one stream in and one out.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from ..model.units import (
     DotConfig,
@@ -27,13 +27,10 @@ from ..model.units import (
     UnitConfig,
 )
 
-if TYPE_CHECKING:
-    from .engine.stream_unit import StreamUnit
-
 
 @dataclass(frozen=True)
 class Kind:
-    """Where the parts of a kind are; named, as some can be imported in the simulator alone.
+    """Names of a kind's parts; some of them can be imported in the simulator alone.
 
     runner: "module:function" called with (UnitJob, Progress, UnitResult), which simulates and adds
     to the result. predictor: "module:function" of the golden model. subject: "module:class", the
@@ -46,13 +43,7 @@ class Kind:
 
     @property
     def run(self) -> Callable[..., None]:
-        """The runner."""
         return named(self.runner)
-
-    @property
-    def stream(self) -> "type[StreamUnit] | None":
-        """The `StreamUnit` whose method the runner is; None of other runners."""
-        return getattr(self.run, "__self__", None)
 
 
 KINDS: dict[type[UnitConfig], Kind] = {

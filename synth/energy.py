@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from ..model import DotConfig
 from ..model.errors import integer
 from ..sim.dot.integer_stimulus import calibrated_batch
-from ..sim.dot.item import Batch, concatenate
+from ..sim.dot.item import Batch, Ints, Turns, concatenate
 from ..sim.dot.tensors import quantized
-from ..sim.dot.turns import Ints, Turns
 from ..util.data.sets import data_set
 from ..util.yosys import Bit
 from .activity import Activity, Words, pack, unpack

@@ -28,7 +28,7 @@ def unit_netlist(config: Any, process: str) -> str:
     """
     from ..hw.verilog import default_top, generate, modules_of
     from ..model.units import MatmulConfig
-    from ..sim.matmul.build import shared_modules
+    from ..sim.matmul.unit import shared_modules
 
     text = generate(config)
     shared = shared_modules(config, text) if isinstance(config, MatmulConfig) else []

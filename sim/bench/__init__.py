@@ -1,1 +1,1 @@
-"""What runs inside the simulator: the bench top and its cocotb test modules."""
+"""The bench inside the simulator: pins, environment, coverage and cocotb test modules."""

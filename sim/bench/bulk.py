@@ -1,7 +1,8 @@
 """Bulk mode: records in a file, streamed through the unit without Python in the loop.
 
-`write_records` of a kind (dot/bulk.py, quantize/bulk.py) writes what its bench top reads, `run`
-simulates, and `read_results` reads what the bench top wrote, results of little-endian 32-bit words:
+A kind's unit.py writes the records that its bench top reads, and says in a `Layout` where each port
+is in them. `run` simulates. `read_results` reads what the bench top wrote, results of little-endian
+32-bit words:
 
     write_records(records, ...)
     report = run(build, records, results)
@@ -9,15 +10,98 @@ simulates, and `read_results` reads what the bench top wrote, results of little-
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.verilator import Build, SimulationError
+
+
+class Field(NamedTuple):
+    """One port's bits in a record or a result."""
+
+    port: str
+    place: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of a unit's ports in records and results; bit 0 is the lowest.
+
+    record_bytes: bytes of a record. words: 32-bit words of a result. inputs, outputs: the ports; a
+    unit need not have them all. ends: the input that asks for a result, "" where every record does.
+    ones: bits of a result that are always set. restarts: a record that follows one with a result
+    may also be the first after a reset.
+    """
+
+    record_bytes: int
+    inputs: tuple[Field, ...]
+    words: int
+    outputs: tuple[Field, ...]
+    ends: str = ""
+    ones: tuple[int, ...] = ()
+    restarts: bool = False
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters of the bench top: sizes, and `PORT_BITS` and `PORT_AT` of every port."""
+        found = {"RECORD_BYTES": self.record_bytes, "RESULT_WORDS": self.words}
+        for port, place, bits in (*self.inputs, *self.outputs):
+            found |= {f"{port.upper()}_BITS": bits, f"{port.upper()}_AT": place}
+        return found
+
+
+def placed(ports: Sequence[tuple[str, int]], first: int = 0) -> tuple[Field, ...]:
+    """Ports of these widths one after the other from bit `first` on."""
+    fields = []
+    for port, bits in ports:
+        if bits:
+            fields.append(Field(port, first, bits))
+        first += bits
+    return tuple(fields)
+
+
+def in_bytes(ports: Sequence[tuple[str, int]], first: int = 0) -> tuple[tuple[Field, ...], int]:
+    """Ports, each from a new byte on, and the byte after the last."""
+    fields = []
+    for port, bits in ports:
+        if bits:
+            fields.append(Field(port, 8 * first, bits))
+        first += (bits + 7) // 8
+    return tuple(fields), first
+
+
+def packed(
+    record_bytes: int, fields: Sequence[Field], columns: Mapping[str, NDArray[np.uint8]]
+) -> bytes:
+    """Records of these fields, as a bench top reads them.
+
+    columns: by port, bytes (records, bytes) of its bits, the least significant first. The most
+    significant byte of a record comes first in the file: $fread fills a vector in that order.
+    """
+    count = len(columns[fields[0].port])
+    records = np.zeros((count, record_bytes), np.uint8)
+    for port, place, bits in fields:
+        first, shift = divmod(place, 8)
+        column = columns[port][:, : (bits + 7) // 8]
+        end = first + column.shape[1]
+        records[:, first:end] |= column << np.uint8(shift)
+        if shift:
+            over = column[:, : record_bytes - first - 1] >> np.uint8(8 - shift)
+            records[:, first + 1 : first + 1 + over.shape[1]] |= over
+    return records[:, ::-1].tobytes()
+
+
+def bytes_of(numbers: NDArray) -> NDArray[np.uint8]:
+    """(records,) or (records, lanes) integers as (records, bytes), least significant byte first."""
+    little = np.ascontiguousarray(numbers.astype(numbers.dtype.newbyteorder("<"), copy=False))
+    return little.view(np.uint8).reshape(len(numbers), -1)
+
 
 _STATUS = {
     1: "a record or result file cannot be opened",
@@ -35,17 +119,17 @@ class BulkReport:
     blocks: int
     """Blocks that the unit accepted."""
     results: int
-    """Results that it gave, one per dot product."""
+    """Results that it gave."""
     cycles: int
     """Clock cycles from the first offer to the last result."""
     seconds: float
     """Wall-clock time of these cycles, the simulator's start not included."""
     unit_seconds: float | None = None
-    """What the unit's own logic takes of these, where the simulator tells it."""
+    """Part of `seconds` in the unit's own logic, where the simulator tells it."""
 
 
 class Streaming(Protocol):
-    """A simulation of another simulator than Verilator, which has bulk mode alone."""
+    """A simulation that has bulk mode alone, of another simulator than Verilator."""
 
     def stream(
         self,
@@ -58,7 +142,8 @@ class Streaming(Protocol):
         timeout: int,
         time_limit: float | None,
     ) -> dict[str, Any]:
-        """As `run`; the fields of a `BulkReport` and a status, 0 or a number of `_STATUS`."""
+        """Simulate as `run` does; fields of a `BulkReport` and a status, 0 or a number of
+        `_STATUS`."""
         ...
 
 
@@ -86,7 +171,7 @@ def run(
 
     `gap` and `stall` are the chances, in 1/256 per cycle, that the input is withheld and that the
     output is not taken. SimulationError when the unit makes no transfer for `timeout` cycles, or
-    when a file is unusable; the log is kept beside the results.
+    when a file is unusable. The log is kept next to the results.
     """
     check_chances(gap, stall)
     if not isinstance(build, Build):
@@ -135,10 +220,10 @@ def simulate(
     waves: Path | None,
     time_limit: float | None,
 ) -> dict[str, Any]:
-    """Bulk mode of any bench top: what it counted, and the seconds it took.
+    """Run bulk mode of any bench top; its counts, and the seconds it took.
 
-    Its log goes beside `path`. options: of the bench top, without `bulk_`. reasons: what each
-    status but 0 means, as format strings of options. SimulationError gives the reason.
+    The log goes next to `path`. options: of the bench top, without `bulk_`. reasons: meaning of
+    each status except 0, as format strings of options. SimulationError gives the reason.
     """
     options = dict(options, gap=gap, stall=stall, seed=seed, timeout=timeout)
     log = build.run_alone(
@@ -159,7 +244,8 @@ def simulate(
 def checked(
     counts: dict[str, Any], reasons: Mapping[int, str], path: Path, **options: object
 ) -> dict[str, Any]:
-    """The counts of a run without its status; SimulationError with the reason of one but 0."""
+    """The counts of a run without its status; SimulationError gives the reason of a status other
+    than 0."""
     status = counts.pop("status")
     if status:
         whole = {name: count for name, count in counts.items() if "seconds" not in name}

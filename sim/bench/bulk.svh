@@ -8,7 +8,7 @@
 // how many cycles are waited at the end for results that nobody asked for.
 //
 // The module has clk, rst, in_valid, in_ready, out_valid and out_ready, and says
-//   RECORD_BYTES         of a record, which is one transfer into the unit
+//   RECORD_BYTES         bytes of a record, which is one transfer into the unit
 //   put_record(data)     puts a record on the other inputs
 //   results_of_record()  transfers out of the unit that the record on the inputs asks for
 //   write_result(file)   writes the transfer on the outputs

@@ -1,11 +1,11 @@
-"""What the components of the bench share: the unit, how traffic is timed, and errors."""
+"""Shared by the components of the bench: the unit, its pins in each cycle, pauses, and errors."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyuvm import ConfigDB, uvm_component, uvm_tlm_analysis_fifo
 
@@ -18,7 +18,7 @@ LONGEST_PAUSE = 1000  # cycles: well below those after which the bench calls a u
 
 @dataclass
 class PauseChances:
-    """How the ends of the streams behave: chances per cycle, and the mean length of a pause."""
+    """Pauses at the ends of the streams: chances per cycle, and the mean length of a pause."""
 
     gap: float = 0.0
     stall: float = 0.0
@@ -45,12 +45,10 @@ class Context:
 
     @property
     def job(self) -> UnitJob:
-        """What is simulated."""
         return self.subject.job
 
     @property
     def pins(self) -> Pins:
-        """The unit's pins."""
         return self.subject.pins
 
     def payload(self) -> tuple[int, ...]:
@@ -60,7 +58,7 @@ class Context:
         return self._payload
 
     def forget_payload(self) -> None:
-        """A new cycle begins."""
+        """Begin a new cycle."""
         self._payload = None
 
     def random(self, purpose: str) -> Random:
@@ -68,14 +66,14 @@ class Context:
         return Random(int(self.job.rng(purpose).integers(2**63)))
 
     def error(self, text: str) -> None:
-        """Note an error: the run goes on, and fails. Of a kind, the first two are kept."""
+        """Note an error: the run goes on, and fails. The first two of each kind are kept."""
         kind = re.sub(r"\d+", "#", text)
         self.kinds[kind] += 1
         if self.kinds[kind] <= KEPT_ERRORS:
             self.report.errors.append(text)
 
     def finish(self) -> None:
-        """Say how many errors were left out."""
+        """Note how many errors were left out."""
         self.report.errors += [
             f"{count - KEPT_ERRORS} more: {kind}"
             for kind, count in self.kinds.items()
@@ -84,7 +82,7 @@ class Context:
 
 
 def context_of(component: uvm_component) -> Context:
-    """The shared context."""
+    """The context that all components share."""
     context = ConfigDB().get(component, "", "context")
     assert isinstance(context, Context)
     return context
@@ -104,3 +102,34 @@ def drain(fifo: uvm_tlm_analysis_fifo) -> Iterator[Any]:
     """Everything that has been written to `fifo`."""
     while fifo.can_get():
         yield fifo.try_get()[1]
+
+
+class Seen(NamedTuple):
+    """The pins that every unit has, before a rising edge."""
+
+    rst: bool
+    in_valid: bool
+    in_ready: bool
+    out_valid: bool
+    out_ready: bool
+
+
+class Watch(uvm_component):
+    """Reads the pins once in every cycle, and calls `watchers` with them in their order.
+
+    A task per watcher would be woken in every cycle to read the same pins.
+    """
+
+    def build_phase(self) -> None:
+        self.context = context_of(self)
+        self.watchers: list[Callable[[Seen], None]] = []
+
+    async def run_phase(self) -> None:
+        pins = self.context.pins
+        handles = [getattr(pins, name) for name in Seen._fields]
+        while True:
+            await pins.edge
+            self.context.forget_payload()
+            seen = Seen(*[bool(handle.value) for handle in handles])
+            for watcher in self.watchers:
+                watcher(seen)

@@ -22,10 +22,10 @@ SHOWN_BINS = 8
 
 
 class Tally:
-    """The cover points of a group, and how often each of their bins was hit.
+    """Cover points of a group, and the number of hits of each of their bins.
 
-    cocotb-coverage compares every sample with every bin of every point, which takes longer than
-    the simulation: it gets all samples as one, and its counts are those of the tally.
+    cocotb-coverage compares every sample with every bin of every point, which takes longer than the
+    simulation. It gets all samples as one, and then the tally's counts.
     """
 
     def __init__(self, group: str, goals: Mapping[str, Sequence[object]]) -> None:
@@ -42,12 +42,12 @@ class Tally:
         self.counts: dict[str, Counter[object]] = {name: Counter() for name in goals}
 
     def add(self, name: str, bins: Iterable[object]) -> None:
-        """Bins that samples of a point hit, each once for every sample; those of no goal too."""
+        """Count the bins that samples of a point hit, each once per sample; bins of no goal too."""
         if name in self.counts:
             self.counts[name].update(bins)
 
     def sample(self) -> None:
-        """Hand what was counted to cocotb-coverage."""
+        """Hand the counts to cocotb-coverage."""
 
         @coverage_section(*self.points.values())
         def at_once(found: Mapping[str, Counter[object]]) -> None:
@@ -61,10 +61,9 @@ class Tally:
 
 
 class EventTally(Tally):
-    """The same of the streams, whose events come one by one."""
+    """A tally of stream events, which come one by one."""
 
     def add_event(self, event: StreamEvent) -> None:
-        """Count the bins of one."""
         self.counts["cycle"][event.source, event.sink] += 1
         for name in ("gap", "taken", "reset"):
             value = getattr(event, name)
@@ -78,7 +77,6 @@ class Coverage(uvm_component):
     """Samples in the check phase; the run fails below the goal."""
 
     def build_phase(self) -> None:
-        """Make the streams and the cover points."""
         self.context = context_of(self)
         self.batches = uvm_tlm_analysis_fifo("batches", self)
         self.data = Tally("data", self.context.subject.goals())
@@ -86,7 +84,7 @@ class Coverage(uvm_component):
         self.events = uvm_subscriber.uvm_AnalysisImp("events", self, self.stream.add_event)
 
     def check_phase(self) -> None:
-        """Sample what was seen, write the coverage files, and compare with the goal."""
+        """Sample all items, write the coverage files, and compare with the goal."""
         for batch, outcome in drain(self.batches):
             for name, hits in self.context.subject.hits(batch, outcome).items():
                 if len(hits) != len(batch):
@@ -101,7 +99,8 @@ class Coverage(uvm_component):
 
 
 def conclude(directory: Path, report: CycleReport) -> str | None:
-    """Write the files and the report's figures; when the goal is not met, what is missed."""
+    """Write the coverage files and the report's figures; a text of what is missed, None when the
+    goal is met."""
     database = CoverageDB()
     database.export_to_yaml(str(directory / "coverage.yml"))
     database.export_to_xml(str(directory / "coverage.xml"))

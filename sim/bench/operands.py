@@ -1,6 +1,6 @@
-"""Operands by class: which codes of a format are special, and random draws weighted by class."""
+"""Operands by class: special codes of formats, classes in coverage, random draws by class."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -11,6 +11,8 @@ from ...model import E8M0, ElementFormat
 from ...model.formats import FLOAT32
 
 Codes = NDArray  # unsigned, of the format's dtype; of scales uint8
+Bins = Sequence[object]
+Hits = list[set[object]]
 
 CLASSES = (
     "zero",
@@ -95,6 +97,15 @@ def c_class(bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return np.select(conditions, range(5), 5).astype(np.uint8)
 
 
+def present(indices: NDArray, label: Callable[[int], object]) -> Hits:
+    """The labels of the indices that occur in each row."""
+    rows = indices.reshape(len(indices), int(np.prod(indices.shape[1:]))).astype(np.intp)
+    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
+    np.put_along_axis(seen, rows, True, axis=1)
+    labels = [label(i) for i in range(seen.shape[1])]
+    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
+
+
 def finite_codes(fmt: ElementFormat) -> Codes:
     """Every code of a finite value."""
     return np.flatnonzero(np.isfinite(fmt.values)).astype(fmt.dtype)
@@ -111,10 +122,10 @@ _PALETTE = 256  # codes that stand for one group's weights
 
 
 def weighted(rng: Generator, fmt: ElementFormat, shape: tuple[int, ...], special: float) -> Codes:
-    """Draws by class, for which every group of rows has weights of its own.
+    """Draws by class, with weights of its own for every group of rows.
 
-    A group may hardly have a class, or consist of little else. `special` scales the weights of
-    infinities and NaN, of which a few hide everything else.
+    A group may have hardly any codes of a class, or little else. `special` scales the weights of
+    infinities and NaN: a few of them hide everything else.
     """
     classes = class_codes(fmt)
     groups = -(-shape[0] // GROUP)

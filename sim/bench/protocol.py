@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from cocotb.triggers import Event
 from pyuvm import uvm_analysis_port, uvm_component
 
-from .context import context_of
+from .context import Seen, context_of
 from .subject import IDLE
-from .watch import Seen
 
 HANG = 2000  # cycles that a beat is kept waiting, or that a result is owed and none comes
 
 
 @dataclass
 class StreamEvent:
-    """What coverage learns of one cycle."""
+    """One cycle, for coverage."""
 
     source: str
     sink: str
@@ -36,7 +35,6 @@ class ProtocolChecker(uvm_component):
     """Watches the pins; writes a StreamEvent per cycle to `ap`."""
 
     def build_phase(self) -> None:
-        """Find the pins."""
         self.context = context_of(self)
         self.ap = uvm_analysis_port("ap", self)
         self.subject = self.context.subject
@@ -45,11 +43,10 @@ class ProtocolChecker(uvm_component):
         self.now = 0
         self.last_transfer = 0
         self.waiting = 0
-        """Cycles that the beat offered has not been accepted."""
+        """Cycles for which the offered beat has waited."""
         self.hangs = Event()
-        """Set when the unit hangs."""
         self.in_reset = True
-        """The cycle before was one of a reset."""
+        """True when the previous cycle was one of a reset."""
         self._empty()
 
     def _empty(self) -> None:
@@ -58,27 +55,26 @@ class ProtocolChecker(uvm_component):
         self.open = 0
         """Items that have begun and not ended."""
         self.stalled: tuple[int, ...] | None = None
-        """The result that was offered and not taken in the cycle before."""
+        """The result that was offered and not taken in the previous cycle."""
         self.stall_length = 0
         self.exact = True
-        """No stall that counts since the unit was last empty."""
+        """True while no stall has moved a result since the unit was last empty."""
         self.shown = False
-        """The oldest result has been checked for its time of arrival."""
+        """True when the oldest result's time of arrival has been checked."""
         self.previous_accepted = self.previous_taken = False
 
     @property
     def hung(self) -> bool:
-        """Whether the unit hangs."""
         return self.hangs.is_set()
 
     @property
     def owed(self) -> int:
-        """Results that are still to come."""
+        """Number of results that are still to come."""
         return len(self.line.due)
 
     @property
     def state(self) -> str:
-        """What a reset would hit now."""
+        """The state that a reset would hit now."""
         if self.stalled is not None:
             return "result stalled"
         if self.open:
@@ -86,7 +82,6 @@ class ProtocolChecker(uvm_component):
         return "result on its way" if self.owed else IDLE
 
     def see(self, seen: Seen) -> None:
-        """Check a cycle."""
         self.now += 1
         if seen.rst:
             if not self.in_reset:

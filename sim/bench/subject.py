@@ -1,8 +1,8 @@
-"""The unit under test, as the environment sees it: what differs between kinds of units.
+"""The unit under test, as the environment sees it: all that differs between kinds of units.
 
 The environment handles items (dot products, blocks to quantise): it drives them beat by beat,
-assembles what the pins accepted and delivered, and compares with the model. A kind of unit is a
-subclass of `Subject` named in its row of sim/kinds.py.
+assembles the beats that the pins accepted and delivered, and compares with the model. A kind of
+unit is a subclass of `Subject` named in its row of sim/kinds.py.
 """
 
 from abc import ABC, abstractmethod
@@ -12,6 +12,7 @@ from random import Random
 from types import MappingProxyType, ModuleType
 from typing import Any, final
 
+import numpy as np
 from cocotb.handle import LogicObject
 from cocotb.triggers import RisingEdge
 
@@ -19,7 +20,7 @@ from ..engine.job import UnitJob
 from ..kinds import kind_of, named
 
 IDLE = "idle"
-"""The state of a unit that has nothing: no beat of an item, no result to give."""
+"""State of an empty unit: no beat of an item, no result to give."""
 
 Bins = Mapping[str, set[object]]
 Goals = Mapping[str, Sequence[object]]
@@ -29,7 +30,7 @@ Hits = Mapping[str, Sequence[set[object]]]
 class Pins:
     """The pins that every unit has.
 
-    Values read after a rising edge are those before it, which is what the unit's registers saw.
+    Values read after a rising edge are those before it, as the unit's registers saw them.
     """
 
     def __init__(self, dut: Any) -> None:
@@ -53,29 +54,31 @@ LONG_AGO = -(10**9)
 
 
 class Timeline(ABC):
-    """When a unit takes beats and gives results: one that nothing stalls, or that runs on when it
-    is stalled."""
+    """Times at which a unit takes beats and gives results.
+
+    They hold while nothing stalls the unit; with `runs_on` also while it is stalled.
+    """
 
     runs_on = False
-    """Whether beats go on inside while a result waits, so that all times hold then, too."""
+    """True when beats go on inside while a result waits, so that all times hold then too."""
 
     before = 0
     """Registers in which a beat may wait while nothing is stalled."""
     after = 1
-    """Registers behind them."""
+    """Registers after them."""
     interval = 1
-    """The most cycles between two beats that nothing stalls."""
+    """The most cycles between two beats while nothing is stalled."""
     due: deque[int]
-    """When results come, in cycles."""
+    """Cycles in which results come."""
     taken = LONG_AGO
-    """When the last one was taken."""
+    """Cycle in which the last result was taken."""
 
     @abstractmethod
     def reset(self) -> None:
         """The unit is empty."""
 
     def lacks_room(self, now: int, first: bool) -> bool:
-        """True when results that wait, and nothing else, keep this beat waiting now."""
+        """True when only results that wait keep this beat waiting now."""
         return False
 
     @abstractmethod
@@ -93,10 +96,10 @@ class Timeline(ABC):
 
 
 class Watcher:
-    """Bins of the input stream that only some kinds of unit have."""
+    """Coverage of the input stream that only some kinds of unit have."""
 
     goals: Goals = MappingProxyType({})
-    """Those that the unit can reach."""
+    """Bins that the unit can reach."""
 
     def reset(self) -> None:
         """The unit is empty."""
@@ -106,12 +109,12 @@ class Watcher:
         return {}
 
     def wait(self, first: bool, for_room: bool) -> Bins:
-        """A beat, the first of its item or not, was not accepted, for want of room alone or not."""
+        """A beat was not accepted. first: of its item. for_room: for want of room alone."""
         return {}
 
 
 class Assembler(ABC):
-    """Makes an item of the beats that pass on the pins."""
+    """Makes items of the beats that pass on the pins."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -128,14 +131,14 @@ class Subject(ABC):
     pins: Any
     """`Pins`, or the kind's own."""
     item: ModuleType
-    """The kind's item.py, of which `batch_of` and `plain` are used here."""
+    """The kind's item.py; `batch_of` and `plain` are used here."""
     features: ModuleType
     """The kind's features.py: `goals` and `hits`."""
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         self.job, self.config = job, job.config
         self.items = self.config.items
-        """What its items are called, in words."""
+        """Name of its items, in words."""
 
     @property
     @abstractmethod
@@ -149,28 +152,28 @@ class Subject(ABC):
 
     @property
     def has_several_beats(self) -> bool:
-        """Whether items have several beats."""
+        """True when items have several beats."""
         return True
 
     @abstractmethod
     def traffic(self) -> list[Any]:
-        """What to send, in any order."""
+        """Items to send, in any order."""
 
     @abstractmethod
     def beats(self, item: Any) -> int:
-        """Beats of what is sent."""
+        """Number of beats of an item."""
 
     @abstractmethod
     def drive(self, item: Any, index: int, rng: Random) -> None:
-        """Put a beat on the pins, in_valid left out."""
+        """Put a beat on the pins, except in_valid."""
 
     @abstractmethod
     def marks(self) -> tuple[bool, bool]:
-        """Whether the beat on the pins is the first, and the last, of its item."""
+        """Two booleans: the beat on the pins is the first, and the last, of its item."""
 
     @abstractmethod
     def payload(self) -> tuple[int, ...]:
-        """The output beat on the pins, out_valid left out."""
+        """The output beat on the pins, except out_valid."""
 
     @abstractmethod
     def sent(self) -> Assembler:
@@ -178,19 +181,19 @@ class Subject(ABC):
 
     @abstractmethod
     def delivered(self, payload: Callable[[], tuple[int, ...]]) -> Assembler:
-        """An assembler of the results that it delivers; `payload` is that of the cycle."""
+        """An assembler of the results that it delivers; `payload` reads the beat of the cycle."""
 
     @abstractmethod
     def timeline(self) -> Timeline:
         """When things happen while nothing is stalled."""
 
     def watcher(self) -> Watcher:
-        """For bins that the environment does not know."""
+        """Coverage of its own."""
         return Watcher()
 
     @abstractmethod
     def group(self, item: Any) -> Any:
-        """Items of one group make a batch."""
+        """A key: items of one group make a batch."""
 
     def batch(self, items: list[Any]) -> Any:
         """A batch of items of one group, as the model takes it."""
@@ -214,12 +217,15 @@ class Subject(ABC):
 
     @final
     def event_goals(self) -> Goals:
-        """Bins of stream events that the unit can reach: those of every kind, and the watcher's."""
+        """Bins of stream events that the unit can reach: common ones, and the watcher's."""
         return {**self.watcher().goals, **self._common_event_goals()}
 
     def _common_event_goals(self) -> Goals:
-        """Of a unit that blocks its input while it is stalled; else never, but where beats of an
-        item wait for each other."""
+        """Bins of every kind of unit.
+
+        Input is blocked while the output is stalled; otherwise only where beats of an item wait for
+        each other.
+        """
         several, waits = self.has_several_beats, self.timeline().interval > 1
         sinks = ("idle", "taken", "stalled")
         cycles = [(source, sink) for source in ("idle", "accepted") for sink in sinks]
@@ -240,3 +246,49 @@ def subject_of(job: UnitJob, dut: Any) -> Subject:
     """The subject of a job in the simulator."""
     make: Callable[..., Subject] = named(kind_of(job.config).subject)
     return make(job, dut)
+
+
+ROUNDS = 16
+MORE = 1000
+"""Items of a round."""
+
+
+def reaching(
+    config: Any,
+    item: ModuleType,
+    features: ModuleType,
+    batches: Sequence[Any],
+    more: Callable[[int], Sequence[Any]],
+) -> list[Any]:
+    """`batches`, and items of further rounds that hit a goal which is missed.
+
+    item, features: the kind's item.py and features.py. more: the traffic of a round, about `MORE`
+    items.
+    """
+    goals = features.goals(config)
+    missed = {(name, wanted) for name, bins in goals.items() for wanted in bins}
+    made = list(batches)
+    for batch in batches:
+        for row in _hits(config, item, features, batch):
+            missed -= row
+    for number in range(ROUNDS):
+        if not missed:
+            break
+        for batch in more(number):
+            rows = []
+            for place, row in enumerate(_hits(config, item, features, batch)):
+                if row & missed:
+                    missed -= row
+                    rows.append(place)
+            if rows:
+                made.append(batch.take(np.array(rows)))
+    return made
+
+
+def _hits(config: Any, item: ModuleType, features: ModuleType, batch: Any) -> list[set[Any]]:
+    """(feature, bin) that each item hits by the golden model."""
+    found: list[set[Any]] = [set() for _ in range(len(batch))]
+    for name, hits in features.hits(config, batch, item.predict(config, batch)).items():
+        for row, bins in zip(found, hits, strict=True):
+            row |= {(name, one) for one in bins}
+    return found

@@ -15,41 +15,38 @@ from pyuvm import ConfigDB, uvm_test
 
 from ..engine.job import UnitJob
 from .context import Context, PauseChances, make
-from .environment import UnitEnv
-from .sequence import UnitSequence
+from .environment import UnitEnv, UnitSequence
 from .subject import IDLE, subject_of
 
 PROFILES = (
     PauseChances(),
     PauseChances(gap=0.3, length=2),
     PauseChances(stall=0.3, length=2),
-    PauseChances(gap=0.3, stall=0.3, length=4),  # so often that bubbles fill while a result waits
+    PauseChances(gap=0.3, stall=0.3, length=4),  # bubbles fill while a result waits
     PauseChances(stall=0.1, length=10),
 )
-FILLS = 6  # in a stall of so many cycles for each result that it holds a unit fills up
-OFTEN = 4  # and so often, while as many results leave: each time one block finds no room
+FILLS = 6  # cycles of a stall per result that the unit holds, in which it fills up
+OFTEN = 4  # stalls while as many results leave; in each one block finds no room
 RESET_TIMING = PauseChances(gap=0.1, stall=0.2, length=3)
-SHORT_SHARE = 8  # one item in so many comes among the shortest, side by side
-RESET_SHARE = 5  # one item in so many runs among resets, too
+SHORT_SHARE = 8  # one item in 8 comes among the shortest, side by side
+RESET_SHARE = 5  # one item in 5 also runs among resets
 RESETS = 60
 FEWEST_RESETS = 3  # in each state
-RESET_ROUNDS = 8  # of the items, at most, until there were as many
+RESET_ROUNDS = 8  # of the items, at most
 SETTLE = 50  # cycles after the last result, for results that nobody asked for
 
 
 @pyuvm.test()
 class UnitTest(uvm_test):
-    """Runs everything and writes the report; fails when there is anything to complain about."""
+    """Runs all traffic and writes the report; fails on any error."""
 
     def build_phase(self) -> None:
-        """Load the job and make the environment."""
         job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
         self.context = Context(subject_of(job, cocotb.top))
         ConfigDB().set(None, "*", "context", self.context)
         self.env = make(UnitEnv, "env", self)
 
     async def run_phase(self) -> None:
-        """All traffic."""
         self.raise_objection()
         items = self._shuffled(self.context.subject.traffic())
         start = time.perf_counter()
@@ -59,7 +56,7 @@ class UnitTest(uvm_test):
         parts = np.array_split(np.arange(len(items)), len(profiles))
         for timing, part in zip(profiles, parts, strict=True):
             await self._run(timing, self._short_first([items[i] for i in part]))
-        # Again, for a reset loses some of them.
+        # Again: a reset loses some of them.
         await self._run_with_resets(items[: len(items) // RESET_SHARE])
         await self._run(PauseChances(), items[: len(items) // 20])
         report = self.context.report
@@ -68,7 +65,7 @@ class UnitTest(uvm_test):
         self.drop_objection()
 
     def _profiles(self) -> tuple[PauseChances, ...]:
-        """For a unit that runs on when it is stalled also stalls after which it has no room."""
+        """All profiles; a unit that runs on when it is stalled also has stalls that fill it up."""
         subject = self.context.subject
         if not subject.timeline().runs_on:
             return PROFILES
@@ -80,7 +77,7 @@ class UnitTest(uvm_test):
         return [items[i] for i in order]
 
     def _short_first(self, items: list[Any]) -> list[Any]:
-        """The shortest come side by side: there no slow loop keeps the streams from full rate."""
+        """Put the shortest items side by side: no slow loop slows the streams there."""
         order = sorted(range(len(items)), key=lambda i: self.context.subject.beats(items[i]))
         short = order[: len(items) // SHORT_SHARE]
         rest = sorted(set(range(len(items))).difference(short))
@@ -108,8 +105,8 @@ class UnitTest(uvm_test):
         await self._cycles(SETTLE)
 
     async def _run_with_resets(self, items: list[Any]) -> None:
-        """Resets of one to three cycles in every state of the unit, while `items` are sent, and
-        sent again where they are few."""
+        """Reset for one to three cycles in every state of the unit, while `items` are sent; few
+        items are sent again."""
         if self.env.protocol.hung:
             return
         await self._reset(1)
@@ -124,7 +121,7 @@ class UnitTest(uvm_test):
         await self._reset(2)
 
     async def _resets(self, states: Sequence[object], done: list[object]) -> None:
-        """A reset in each of the states in turn, however long it takes to come."""
+        """Reset in each of the states in turn; wait for a state as long as it takes."""
         rng = self.context.random("resets")
         for i in range(RESETS):
             state = states[i % len(states)]
@@ -135,7 +132,6 @@ class UnitTest(uvm_test):
             done.append(state)
 
     def report_phase(self) -> None:
-        """Write the report."""
         report = self.context.report
         if report.mismatches:
             self.context.error(f"{report.mismatches} results differ from the model's")

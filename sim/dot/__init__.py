@@ -1,1 +1,1 @@
-"""Dot units in a regression: items, stimulus, features, the subject and its bench top."""
+"""Dot units in a regression."""

@@ -4,10 +4,10 @@
 // Two ways to drive it:
 //   - per cycle: cocotb writes the variables, the clock included, as if they were ports;
 //   - bulk: with +bulk_input=FILE everything runs here, without Python: the clock, operand records
-//     from that file, results to +bulk_output=FILE. Both file formats are defined in
-//     sim/dot/bulk.py, that of codes in sim/quantize/item.py.
+//     from that file, results to +bulk_output=FILE.
 //
-// bulk.svh has the bulk options.
+// bulk.svh has the bulk options. The parameters come from the `Layout` of the unit
+// (sim/dot/unit.py): for each port its width, and where its bits are in a record or a result.
 
 `timescale 1ns / 1ps
 
@@ -18,23 +18,36 @@
 `endif
 
 module mxdot_bench #(
-    parameter int LANES = 32,
-    parameter int A_BITS = 8,
-    parameter int B_BITS = 8,
-    parameter int MODE_BITS = 1,
-    parameter int RESULT_BITS = 32,
-    parameter int CODE_BITS = 0,  // of a quantiser's codes; 0 for results
-    parameter int SCALE_BITS = 8,
-    // Side inputs; 0 for those that the unit has not.
-    parameter int ZERO_A_BITS = 0,
-    parameter int ZERO_B_BITS = 0,
-    parameter int MULTIPLIER_BITS = 0,
-    parameter int SHIFT_BITS = 0,
-    parameter int ZERO_OUT_BITS = 0,
-    parameter int RESULT_SCALE_BITS = 0,
-    parameter int MICRO_A_BITS = 0,
-    parameter int MICRO_B_BITS = 0,
-    parameter int SLOT_BITS = 0
+    parameter int RECORD_BYTES = 1,
+    parameter int RESULT_WORDS = 1,
+    // Widths of 0 are those of ports that the unit has not.
+    parameter int IN_A_BITS = 0, IN_A_AT = 0,
+    parameter int IN_B_BITS = 0, IN_B_AT = 0,
+    parameter int IN_SCALE_A_BITS = 0, IN_SCALE_A_AT = 0,
+    parameter int IN_SCALE_B_BITS = 0, IN_SCALE_B_AT = 0,
+    parameter int IN_C_BITS = 0, IN_C_AT = 0,
+    parameter int IN_FIRST_BITS = 0, IN_FIRST_AT = 0,
+    parameter int IN_LAST_BITS = 0, IN_LAST_AT = 0,
+    parameter int IN_MODE_BITS = 0, IN_MODE_AT = 0,
+    parameter int IN_ZERO_A_BITS = 0, IN_ZERO_A_AT = 0,
+    parameter int IN_ZERO_B_BITS = 0, IN_ZERO_B_AT = 0,
+    parameter int IN_MULTIPLIER_BITS = 0, IN_MULTIPLIER_AT = 0,
+    parameter int IN_SHIFT_BITS = 0, IN_SHIFT_AT = 0,
+    parameter int IN_ZERO_OUT_BITS = 0, IN_ZERO_OUT_AT = 0,
+    parameter int IN_RESULT_SCALE_BITS = 0, IN_RESULT_SCALE_AT = 0,
+    parameter int IN_MICRO_A_BITS = 0, IN_MICRO_A_AT = 0,
+    parameter int IN_MICRO_B_BITS = 0, IN_MICRO_B_AT = 0,
+    parameter int IN_SLOT_BITS = 0, IN_SLOT_AT = 0,
+    parameter int OUT_RESULT_BITS = 0, OUT_RESULT_AT = 0,
+    parameter int OUT_INVALID_BITS = 0, OUT_INVALID_AT = 0,
+    parameter int OUT_OVERFLOW_BITS = 0, OUT_OVERFLOW_AT = 0,
+    parameter int OUT_UNDERFLOW_BITS = 0, OUT_UNDERFLOW_AT = 0,
+    parameter int OUT_INEXACT_BITS = 0, OUT_INEXACT_AT = 0,
+    parameter int OUT_SATURATED_BITS = 0, OUT_SATURATED_AT = 0,
+    parameter int OUT_SLOT_BITS = 0, OUT_SLOT_AT = 0,
+    parameter int OUT_CODE_BITS = 0, OUT_CODE_AT = 0,
+    parameter int OUT_SCALE_BITS = 0, OUT_SCALE_AT = 0,
+    parameter int OUT_LAST_BITS = 0, OUT_LAST_AT = 0
 );
   function automatic int at_least_one(int bits);
     return bits > 0 ? bits : 1;
@@ -43,38 +56,38 @@ module mxdot_bench #(
   // Driven from outside (cocotb) or by the bulk process below, never by both.
   `define INPUTS \
     `INPUT(, in_valid) \
-    `INPUT([LANES*A_BITS-1:0], in_a) \
-    `INPUT([LANES*B_BITS-1:0], in_b) \
-    `INPUT([at_least_one(SCALE_BITS)-1:0], in_scale_a) \
-    `INPUT([at_least_one(SCALE_BITS)-1:0], in_scale_b) \
-    `INPUT([at_least_one(ZERO_A_BITS)-1:0], in_zero_a) \
-    `INPUT([at_least_one(ZERO_B_BITS)-1:0], in_zero_b) \
-    `INPUT([at_least_one(MULTIPLIER_BITS)-1:0], in_multiplier) \
-    `INPUT([at_least_one(SHIFT_BITS)-1:0], in_shift) \
-    `INPUT([at_least_one(ZERO_OUT_BITS)-1:0], in_zero_out) \
-    `INPUT([at_least_one(RESULT_SCALE_BITS)-1:0], in_result_scale) \
-    `INPUT([at_least_one(MICRO_A_BITS)-1:0], in_micro_a) \
-    `INPUT([at_least_one(MICRO_B_BITS)-1:0], in_micro_b) \
+    `INPUT([at_least_one(IN_A_BITS)-1:0], in_a) \
+    `INPUT([at_least_one(IN_B_BITS)-1:0], in_b) \
+    `INPUT([at_least_one(IN_SCALE_A_BITS)-1:0], in_scale_a) \
+    `INPUT([at_least_one(IN_SCALE_B_BITS)-1:0], in_scale_b) \
     `INPUT([31:0], in_c) \
     `INPUT(, in_first) \
     `INPUT(, in_last) \
-    `INPUT([MODE_BITS-1:0], in_mode) \
-    `INPUT([at_least_one(SLOT_BITS)-1:0], in_slot) \
+    `INPUT([at_least_one(IN_MODE_BITS)-1:0], in_mode) \
+    `INPUT([at_least_one(IN_ZERO_A_BITS)-1:0], in_zero_a) \
+    `INPUT([at_least_one(IN_ZERO_B_BITS)-1:0], in_zero_b) \
+    `INPUT([at_least_one(IN_MULTIPLIER_BITS)-1:0], in_multiplier) \
+    `INPUT([at_least_one(IN_SHIFT_BITS)-1:0], in_shift) \
+    `INPUT([at_least_one(IN_ZERO_OUT_BITS)-1:0], in_zero_out) \
+    `INPUT([at_least_one(IN_RESULT_SCALE_BITS)-1:0], in_result_scale) \
+    `INPUT([at_least_one(IN_MICRO_A_BITS)-1:0], in_micro_a) \
+    `INPUT([at_least_one(IN_MICRO_B_BITS)-1:0], in_micro_b) \
+    `INPUT([at_least_one(IN_SLOT_BITS)-1:0], in_slot) \
     `INPUT(, out_ready)
   `include "pins.svh"
 
   logic in_ready /*verilator public_flat_rd*/;
   logic out_valid /*verilator public_flat_rd*/;
-  logic [RESULT_BITS-1:0] out_result /*verilator public_flat_rd*/;
   // What a unit has not, its flags for one, is zero.
+  logic [at_least_one(OUT_RESULT_BITS)-1:0] out_result /*verilator public_flat_rd*/ = 0;
   logic out_invalid /*verilator public_flat_rd*/ = 0;
   logic out_overflow /*verilator public_flat_rd*/ = 0;
   logic out_underflow /*verilator public_flat_rd*/ = 0;
   logic out_inexact /*verilator public_flat_rd*/ = 0;
   logic out_saturated /*verilator public_flat_rd*/ = 0;
-  logic [at_least_one(SLOT_BITS)-1:0] out_slot /*verilator public_flat_rd*/ = 0;
-  logic [at_least_one(CODE_BITS)-1:0] out_code /*verilator public_flat_rd*/ = 0;
-  logic [7:0] out_scale /*verilator public_flat_rd*/ = 0;
+  logic [at_least_one(OUT_SLOT_BITS)-1:0] out_slot /*verilator public_flat_rd*/ = 0;
+  logic [at_least_one(OUT_CODE_BITS)-1:0] out_code /*verilator public_flat_rd*/ = 0;
+  logic [at_least_one(OUT_SCALE_BITS)-1:0] out_scale /*verilator public_flat_rd*/ = 0;
   logic out_last /*verilator public_flat_rd*/ = 0;
 
   if (1) begin : ports
@@ -84,71 +97,45 @@ module mxdot_bench #(
 
   // ---------------------------------------------------------------------------------- bulk mode
 
-  localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
-  localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
-  localparam int SCALE_BYTES = (at_least_one(SCALE_BITS) + 7) / 8;
-  localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS
-      + ZERO_OUT_BITS + RESULT_SCALE_BITS + MICRO_A_BITS + MICRO_B_BITS + SLOT_BITS;
-  localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
-
-  // A record, most significant byte first in the file, so that one $fread fills it. The side inputs
-  // lie above it, in the order of the parameters.
-  typedef struct packed {
-    logic [5:0] mode;
-    logic last;
-    logic first;
-    logic [31:0] c;
-    logic [8*SCALE_BYTES-1:0] scale_b;
-    logic [8*SCALE_BYTES-1:0] scale_a;
-    logic [8*B_BYTES-1:0] b;
-    logic [8*A_BYTES-1:0] a;
-  } record_t;
-  localparam int RECORD_BYTES = $bits(record_t) / 8 + SIDE_BYTES;
-
   task automatic put_record(logic [8*RECORD_BYTES-1:0] data);
-    record_t block;
-    logic [8*RECORD_BYTES-1:0] side;
-    block = record_t'(data[$bits(record_t)-1:0]);
-    side = data >> $bits(record_t);
-    in_a = block.a[LANES*A_BITS-1:0];
-    in_b = block.b[LANES*B_BITS-1:0];
-    in_scale_a = block.scale_a[$bits(in_scale_a)-1:0];
-    in_scale_b = block.scale_b[$bits(in_scale_b)-1:0];
-    in_zero_a = side[$bits(in_zero_a)-1:0];
-    side = side >> ZERO_A_BITS;
-    in_zero_b = side[$bits(in_zero_b)-1:0];
-    side = side >> ZERO_B_BITS;
-    in_multiplier = side[$bits(in_multiplier)-1:0];
-    side = side >> MULTIPLIER_BITS;
-    in_shift = side[$bits(in_shift)-1:0];
-    side = side >> SHIFT_BITS;
-    in_zero_out = side[$bits(in_zero_out)-1:0];
-    side = side >> ZERO_OUT_BITS;
-    in_result_scale = side[$bits(in_result_scale)-1:0];
-    side = side >> RESULT_SCALE_BITS;
-    in_micro_a = side[$bits(in_micro_a)-1:0];
-    side = side >> MICRO_A_BITS;
-    in_micro_b = side[$bits(in_micro_b)-1:0];
-    side = side >> MICRO_B_BITS;
-    in_slot = side[$bits(in_slot)-1:0];
-    in_c = block.c;
-    in_first = block.first;
-    in_last = block.last;
-    in_mode = block.mode[MODE_BITS-1:0];
+    in_a = data[IN_A_AT+:$bits(in_a)];
+    in_b = data[IN_B_AT+:$bits(in_b)];
+    in_scale_a = data[IN_SCALE_A_AT+:$bits(in_scale_a)];
+    in_scale_b = data[IN_SCALE_B_AT+:$bits(in_scale_b)];
+    in_c = data[IN_C_AT+:$bits(in_c)];
+    in_first = data[IN_FIRST_AT+:$bits(in_first)];
+    in_last = data[IN_LAST_AT+:$bits(in_last)];
+    in_mode = data[IN_MODE_AT+:$bits(in_mode)];
+    in_zero_a = data[IN_ZERO_A_AT+:$bits(in_zero_a)];
+    in_zero_b = data[IN_ZERO_B_AT+:$bits(in_zero_b)];
+    in_multiplier = data[IN_MULTIPLIER_AT+:$bits(in_multiplier)];
+    in_shift = data[IN_SHIFT_AT+:$bits(in_shift)];
+    in_zero_out = data[IN_ZERO_OUT_AT+:$bits(in_zero_out)];
+    in_result_scale = data[IN_RESULT_SCALE_AT+:$bits(in_result_scale)];
+    in_micro_a = data[IN_MICRO_A_AT+:$bits(in_micro_a)];
+    in_micro_b = data[IN_MICRO_B_AT+:$bits(in_micro_b)];
+    in_slot = data[IN_SLOT_AT+:$bits(in_slot)];
   endtask
 
   function automatic int results_of_record();
     return int'(in_last);
   endfunction
 
+  typedef logic [32*RESULT_WORDS-1:0] result_t;
+
   task automatic write_result(int file);
-    if (CODE_BITS > 0)
-      $fwrite(file, "%u", {23'b0, out_last, out_scale, 32'(out_code)});
-    else
-      $fwrite(file, "%u", {
-        SLOT_BITS > 0 ? 24'(out_slot) : 24'b0, 3'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
-        32'(out_result)
-      });
+    result_t bits = 0;
+    bits |= result_t'(out_result) << OUT_RESULT_AT;
+    bits |= result_t'(out_invalid) << OUT_INVALID_AT;
+    bits |= result_t'(out_overflow) << OUT_OVERFLOW_AT;
+    bits |= result_t'(out_underflow) << OUT_UNDERFLOW_AT;
+    bits |= result_t'(out_inexact) << OUT_INEXACT_AT;
+    bits |= result_t'(out_saturated) << OUT_SATURATED_AT;
+    bits |= result_t'(out_slot) << OUT_SLOT_AT;
+    bits |= result_t'(out_code) << OUT_CODE_AT;
+    bits |= result_t'(out_scale) << OUT_SCALE_AT;
+    bits |= result_t'(out_last) << OUT_LAST_AT;
+    $fwrite(file, "%u", bits);
   endtask
 
   `include "bulk.svh"

@@ -1,5 +1,6 @@
-"""How the products of a block and c lie beside each other: features of dot products with float
-results, and what of each a unit can reach."""
+"""Features of dot products with float results: relations of a block's products and c."""
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from ...model.outputs import convert
 from ...model.pipeline.widths import Widths
 from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
-from .bins import Bins, Hits, range_of
+from ..bench.operands import Bins, Hits
 from .item import Batch, micro_bits
 from .scales import are_nan, exponents
 
@@ -18,8 +19,13 @@ DISTANCES = {"0": 0, "1 to 7": 1, "8 to 15": 8, "16 to 31": 16, "32 or more": 32
 FAR = 25  # digits between c and the block at which one does not reach the other
 
 
+def range_of(starts: Mapping[str, int], value: float) -> str:
+    """The name of the range that holds `value`; starts: of ranges in order, by name."""
+    return [name for name, start in starts.items() if value >= start][-1]
+
+
 def _shifts(config: DotConfig, batch: Batch) -> NDArray[np.int64]:
-    """How far micro-exponents shift each product, (n, blocks, lanes)."""
+    """Digits by which micro-exponents shift each product, (n, blocks, lanes)."""
     total = np.zeros(batch.a.shape, np.int64)
     for name in ("micro_a", "micro_b") if config.micro else ():
         bits = np.repeat(micro_bits(config, batch, name), 2, axis=-1)
@@ -34,7 +40,7 @@ def _products(config: DotConfig, batch: Batch) -> NDArray[np.float64]:
 
 
 def depths(config: DotConfig, batch: Batch) -> Hits:
-    """How far the largest product of each block exceeds the block's sum, in bits."""
+    """Bits by which the largest product of each block exceeds the block's sum."""
     products = np.nan_to_num(_products(config, batch), nan=0.0)
     largest, total = np.abs(products).max(axis=2), np.abs(products.sum(axis=2))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -63,7 +69,7 @@ def distances(config: DotConfig, batch: Batch) -> Hits:
 
 
 def c_distances(config: DotConfig, batch: Batch) -> Hits:
-    """Where c lies beside the first scale block's sum, where both are finite and not zero."""
+    """Place of c relative to the first scale block's sum, where both are finite and not zero."""
     products = _products(config, batch)[:, 0, : config.scale_block]
     block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
     scale = exponents(config, batch)[:, 0, 0]
@@ -82,12 +88,15 @@ def c_distances(config: DotConfig, batch: Batch) -> Hits:
 
 
 def _c_joins(config: DotConfig) -> bool:
-    """Whether the caller's c takes part in the alignment of the first block."""
+    """True when the caller's c takes part in the alignment of the first block."""
     return config.load_c and config.accumulator.promotes_every is None
 
 
 def leader_bins(config: DotConfig) -> Bins:
-    """Where groups meet, their scales count, whatever they scale: a subnormal c must beat these."""
+    """Bins of `leaders` that a unit can reach.
+
+    Where groups meet, their scales count, whatever they scale: a subnormal c must beat them.
+    """
     rule = config.accumulator
     low = 2 * config.scale_format.emin  # of scales; products may be smaller
     if not rule.sums_groups:
@@ -99,14 +108,16 @@ def leader_bins(config: DotConfig) -> Bins:
 
 
 def kept_digit(config: DotConfig, a: ElementFormat, b: ElementFormat, below: int = 0) -> int:
-    """Exponent of the least digit of a product that alignment keeps, under scales of one, or of
-    that exponent with so many digits below it."""
+    """Exponent of the least digit of a product that alignment keeps, under scales of one.
+
+    below: digits of the scales below that exponent.
+    """
     lsb, bits = Pair(a, b).lsb - below, config.accumulator.alignment_bits
     return lsb if bits is None else max(lsb, least_unit(a) + least_unit(b) - bits)
 
 
 def least_unit(fmt: ElementFormat) -> int:
-    """The smallest exponent that aligns an element, which integers have but one of."""
+    """The smallest exponent that aligns an element; integers have only one."""
     units = unit_exponents(fmt)
     return int(units[units != NO_EXPONENT].min())
 
@@ -116,7 +127,7 @@ def _below_alone(config: DotConfig) -> str:
 
 
 def leaders(config: DotConfig, batch: Batch) -> Hits:
-    """What has the largest exponent in the first alignment, where all terms are finite."""
+    """The term with the largest exponent in the first alignment, where all terms are finite."""
     widths, running = Widths(config), config.accumulator.running
     lanes = np.array(widths.order[: config.lanes // widths.steps])  # of the first step
     pair = Pair(*config.formats[batch.mode])
@@ -146,8 +157,10 @@ def leaders(config: DotConfig, batch: Batch) -> Hits:
 
 
 def depth_bins(config: DotConfig) -> Bins:
-    """As far as the largest product that has a negative exceeds the least product; of two products
-    one less the other is at least a digit of both."""
+    """Depths up to the ratio of the largest product that has a negative and the least product.
+
+    Two products, one less the other, leave at least one digit of both.
+    """
     pairs = [Pair(*pair) for pair in config.formats]
     reach = max(float(np.log2(-pair.least)) - pair.lsb for pair in pairs)
     reach += MICRO_DIGITS * config.micro
@@ -158,7 +171,7 @@ def depth_bins(config: DotConfig) -> Bins:
 
 
 def distance_bins(config: DotConfig) -> Bins:
-    """As far as the largest and the least unit exponent of products lie apart."""
+    """Distances up to that of the largest and the least unit exponent of products."""
     spans = []
     for pair in config.formats:
         units = [unit_exponents(fmt)[unit_exponents(fmt) != NO_EXPONENT] for fmt in pair]

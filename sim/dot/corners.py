@@ -21,9 +21,8 @@ from ..bench.operands import (
 )
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
-from .placing import LEAST, fractions, lanes, nearly_negated, put, signs
 from .scales import with_scales
-from .target import Target
+from .target import LEAST, Target, fractions, lanes, nearly_negated, put, signs
 
 
 def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -70,7 +69,7 @@ def steps(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def sticky(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Two large products that nearly cancel beside small ones that fall off the grid.
+    """Two large products that nearly cancel, with small ones that fall off the grid.
 
     Negative sums that lose bits on a right shift need the two's-complement correction: a classical
     late bug. For a fixed register the scale puts the sum across its last digit.
@@ -95,9 +94,9 @@ def sticky(target: Target, rng: Generator, n: int) -> list[Batch]:
 def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
     """One large power of two and terms at the last digits that the alignment keeps or drops.
 
-    Half of the time the large value is c instead, which a fused step aligns as well. Half of the
-    other rows have one term alone, and mostly one digit of it, of any place in its significand, is
-    all that is dropped: no other result than the flag inexact tells.
+    In half of the rows the large value is c instead, which a fused step aligns as well. Half of the
+    other rows have one term alone. Mostly only one of its digits is dropped, at any place in its
+    significand: only the flag inexact tells.
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
@@ -149,7 +148,7 @@ WITHIN_SCALES = 200  # exponents by which the scales of a block surely move a pr
 
 
 def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Sums at both ends of the output's, or the register's, range, pushed over either of them."""
+    """Sums at both ends of the range of the output, or of the register, pushed over either end."""
     blocks = 2
     a, b = target.zeros(n, blocks)
     _, high = target.pairs.limits
@@ -170,10 +169,10 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def _largest(target: Target, rng: Generator) -> Batch:
-    """Nothing but the largest products, of either sign, under the largest scales.
+    """Only the largest products, of either sign, under the largest scales.
 
-    Some registers are left, or reached, by no others. The scales of the blocks after the first are
-    smaller by up to three digits, so that a narrow one that wraps comes to rest anywhere.
+    Only these leave, or reach, some registers. Scales after the first block are smaller by up to
+    three digits, so that a narrow register that wraps comes to rest anywhere.
     """
     negative, below = np.divmod(np.arange(8), 4)
     a, b = target.zeros(8, LARGEST_BLOCKS)
@@ -208,8 +207,10 @@ def fullest(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def fading(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Sums around the least normal result, with their first digits at every place in turn, alone
-    or beside a c of about their magnitude; half of them of nothing but large products."""
+    """Sums around the least normal result, with their first digits at every place in turn.
+
+    They are alone or with a c of about their magnitude; half of them consist of large products.
+    """
     a, b = target.zeros(n, 1)
     _, high = target.pairs.limits
     lane, full = lanes(rng, target, n, target.lanes), rng.random(n) < 0.5
@@ -241,8 +242,10 @@ def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Every special c in turn, beside zeros of either sign, one product, or random elements, but
-    for the first of each."""
+    """Every special c in turn, with zeros of either sign, one product, or random elements.
+
+    The first of each has no random elements.
+    """
     a, b = target.signed_zeros(rng, n, 1)
     one = rng.random(n) < 0.3
     with_a, with_b = a.copy(), b.copy()
@@ -257,11 +260,11 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """A c that is the negated block result, or a few units away from it: of the last place, or in
-    every second row of each place in turn.
+    """A c that is the negated block result, or a few units away from it.
 
-    A quarter of the blocks have one of the smallest products alone: digits of c then are left far
-    below those that sums have.
+    Units are those of the last place, or in every second row of each place in turn. A quarter of
+    the blocks have one of the smallest products alone: digits of c are then left far below those of
+    sums.
     """
     shape = (n, 1, target.lanes)
     a = draw(rng, finite_codes(target.format_a), shape)
@@ -279,7 +282,7 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def facts(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """The measured facts of the contract: 2^16 beside 2^3, and beside lanes - 1 times 7, 8, -7."""
+    """The measured facts of the contract: 2^16 and 2^3, or lanes - 1 times 7, 8, -7."""
     pairs = target.pairs
     large = [pairs.find(65536.0), pairs.find(-65536.0)]
     cases = [(8.0, 1), (7.0, target.lanes - 1), (8.0, target.lanes - 1), (-7.0, target.lanes - 1)]

@@ -1,7 +1,7 @@
-"""What a batch of dot products exercises, for functional coverage: features and their goals.
+"""Features of a batch of dot products for functional coverage, and their goals.
 
 A feature is a set of bins that a dot product hits; its goal holds the bins that the configuration
-can reach at all.
+can reach.
 """
 
 from functools import lru_cache
@@ -18,13 +18,16 @@ from ...model.trace import FLAG_NAMES
 from ..bench.operands import (
     C_CLASSES,
     CLASSES,
+    Bins,
+    Hits,
     c_class,
     class_codes,
     class_table,
+    present,
     scale_class,
 )
 from . import block_features, integer_features
-from .bins import Bins, Hits, present, range_of
+from .block_features import range_of
 from .fixed_features import Register, saturation_hits
 from .item import Batch, DotResults, micro_bits
 from .scales import scale_classes
@@ -200,8 +203,10 @@ def _result_bins(config: DotConfig) -> Bins:
 
 
 def _least(config: DotConfig) -> int:
-    """Exponent of the last digit of the smallest product under the smallest scales, where alignment
-    does not cut it, or of what is left of groups and c under these."""
+    """Exponent of the last digit of the smallest product under the smallest scales.
+
+    Alignment may cut the product; groups and c under these scales leave other digits.
+    """
     fmt, rule = config.scale_format, config.accumulator
     scales, below = 2 * fmt.emin, 2 * fmt.mantissa_bits  # of two scales; digits of subnormal ones
     if rule.sums_groups and config.load_c:
@@ -216,12 +221,12 @@ def _least(config: DotConfig) -> int:
 
 
 def _keeps_c(config: DotConfig) -> bool:
-    """Whether a c of any size is the result where all products are zero: groups always count."""
+    """True when a c of any size is the result where all products are zero: groups always count."""
     return config.load_c and not config.accumulator.sums_groups
 
 
 def carried_bits(config: DotConfig) -> int:
-    """How many fraction bits of c come through beside products of zero; -1 where c does not."""
+    """Fraction bits of c that come through where all products are zero; -1 where c does not."""
     rule = config.accumulator
     if not config.load_c or rule.register is not None:
         return -1
@@ -237,8 +242,11 @@ def _narrowest(config: DotConfig) -> FloatFormat:
 
 
 def _can_overflow(config: DotConfig) -> bool:
-    """A register may not; nor may blocks under scales of a short range, which are too small beside
-    the largest c."""
+    """True when results can overflow.
+
+    A register may be too narrow. Blocks under scales of a short range may be too small to move the
+    largest c.
+    """
     register = _register(config)
     if register is not None:
         return register.can_overflow(_float_out(config))
@@ -253,8 +261,11 @@ def _can_overflow(config: DotConfig) -> bool:
 
 
 def _can_underflow(config: DotConfig) -> bool:
-    """Products and their grids reach below every float's last digit; a register, or scales of a
-    short range, may not."""
+    """True when results can underflow.
+
+    Products and their grids reach below every float's last digit; a register, or scales of a short
+    range, may not.
+    """
     register = _register(config)
     if register is not None:
         return register.can_underflow(_float_out(config))
@@ -265,7 +276,7 @@ def _can_underflow(config: DotConfig) -> bool:
 
 
 def _enters_rounded(config: DotConfig) -> bool:
-    """Whether c, a float32, is rounded to the running value's format."""
+    """True when c, a float32, is rounded to the running value's format."""
     return config.accumulator.running != FLOAT32
 
 

@@ -1,7 +1,7 @@
-"""What the register of `fixed:W:L` can hold in a unit, and what its results are therefore.
+"""Values that the register of `fixed:W:L` can hold in a unit, and the results that follow.
 
-W and L may put the register anywhere: above all that a block can sum, below all that the output
-can tell from zero. What is out of its reach follows from them and is no part of the goals.
+W and L may put the register anywhere: above all that a block can sum, below all that the output can
+tell from zero. Values out of its reach are no part of the goals.
 """
 
 from dataclasses import dataclass
@@ -20,26 +20,30 @@ from ...model.steps import MICRO_DIGITS
 LARGEST_SCALE = 2 * E8M0.exponent_range[1]
 """Exponent of the largest scale of a block."""
 LARGEST_BLOCKS = 2
-"""Blocks of the largest dot products that are sent: what only longer ones reach is no goal."""
+"""Blocks of the largest dot products that are sent: values that only longer ones reach are no goal.
+"""
 WITHIN = "within range"
 POSITIVE, NEGATIVE = "left, result positive", "left, result negative"
 
 
 @dataclass(frozen=True)
 class Register:
-    """The register of a unit, of which `rule` is the accumulator."""
+    """The register of a unit with the accumulator `rule`."""
 
     config: DotConfig
     rule: FixedRegister
 
     @property
     def top(self) -> int:
-        """Its most negative value is -2^top."""
+        """Exponent of its end: its most negative value is -2^top."""
         return self.rule.width - 1 + self.rule.lsb
 
     @cached_property
     def grain(self) -> int:
-        """Block sums are multiples of 2^grain, and so is c, whose last digit is 2^-149 at least."""
+        """Exponent of which block sums are multiples, 2^grain.
+
+        So is c, whose last digit is 2^-149 at least.
+        """
         fmt = self.config.scale_format
         least = min(Pair(*pair).lsb for pair in self.config.formats)
         least += 2 * (fmt.emin - fmt.mantissa_bits) - MICRO_DIGITS * self.config.micro
@@ -59,15 +63,15 @@ class Register:
 
     @property
     def stays_zero(self) -> bool:
-        """Whether every block sum is cut to zero, or is whole turns of a register that wraps."""
+        """True when every block sum is cut to zero, or is whole turns of a register that wraps."""
         turns = self.rule.overflow == "wrap" and self.grain > self.top
         return turns or not any(self.largest)
 
     @property
     def exponents(self) -> range:
-        """Exponents of the powers of two that it can hold, of either sign but for the last.
+        """Exponents of the powers of two that it can hold; the last one is negative only.
 
-        Every value is a sum of them; a saturating register holds its ends besides.
+        Every value is a sum of them. A saturating register also holds its ends.
         """
         least = max(self.grain, self.rule.lsb)
         most = min(self.top, self.rule.lsb + max(self.largest).bit_length() - 1)
@@ -75,14 +79,16 @@ class Register:
 
     @property
     def leaves(self) -> tuple[bool, bool]:
-        """Whether `LARGEST_BLOCKS` blocks get below the least value, and above the largest."""
+        """Two booleans: `LARGEST_BLOCKS` blocks get below the least value, above the largest."""
         end = 2 ** (self.rule.width - 1)
         below, above = self.largest
         return below > end, above >= end
 
     def can_be_inexact(self, out: FloatFormat) -> bool:
-        """Whether what enters is cut, or what it can hold is none of `out`'s: too small, too large,
-        or of too many digits."""
+        """True when an addend is cut, or a value is not one of `out`.
+
+        It is too small, too large, or has too many digits.
+        """
         if self.rule.lsb > self.grain or self.can_underflow(out) or self.can_overflow(out):
             return True
         at_end = self._saturates and self.rule.width - 1 > out.significand_bits
@@ -90,31 +96,31 @@ class Register:
 
     @property
     def _saturates(self) -> bool:
-        """Whether it comes to its positive end, which has all digits."""
+        """True when it comes to its positive end, which has all digits."""
         return self.rule.overflow == "saturate" and self.leaves[1]
 
     def can_overflow(self, out: FloatFormat) -> bool:
-        """Whether a value is infinite in `out`: a power of two, or the largest sum rounded up."""
+        """True when a value is infinite in `out`: a power of two, or the rounded largest sum."""
         limit = Fraction(2) ** out.emax * (2 - Fraction(1, 2**out.significand_bits))
         reaches = max(self.largest) * Fraction(2) ** self.rule.lsb >= limit and not self.stays_zero
         return (self.top > out.emax and reaches) or self._meets(out.emax + 1, self.top)
 
     def can_underflow(self, out: FloatFormat) -> bool:
-        """Whether a value has digits below the last one of `out`: one of those that it is made of,
-        or the positive end."""
+        """True when a value has digits below the last of `out`: a power of two, or the positive
+        end."""
         has_end = self._saturates and self.rule.lsb < out.lsb and self.top < out.emin
         return has_end or self._meets(self.rule.lsb, out.lsb - 1)
 
     def can_be_normal(self, out: FloatFormat) -> bool:
-        """Whether a value is a normal one of `out`."""
+        """True when a value is normal in `out`."""
         return self._meets(out.emin, 1 - out.emin)
 
     def can_be_subnormal(self, out: FloatFormat) -> bool:
-        """Whether a value is a subnormal one of `out`."""
+        """True when a value is subnormal in `out`."""
         return self._meets(out.lsb, out.emin - 1)
 
     def _meets(self, low: int, high: int) -> bool:
-        """Whether it holds a power of two from 2^low to 2^high."""
+        """True when it holds a power of two from 2^low to 2^high."""
         found = self.exponents
         return bool(found) and max(low, found[0]) <= min(high, found[-1])
 
@@ -134,7 +140,7 @@ class Register:
 def saturation_hits(
     negative: NDArray[np.bool_], shown: NDArray[np.bool_], saturated: NDArray[np.bool_]
 ) -> list[set[object]]:
-    """Whether the register left its range, and the sign of the result where it is `shown`."""
+    """Bins by range of the register, and by the sign of the result where it is `shown`."""
     return [
         set() if left and not seen else {(NEGATIVE if sign else POSITIVE) if left else WITHIN}
         for sign, seen, left in zip(

@@ -1,4 +1,4 @@
-"""What dot products exercise in a unit with integer results, and what is to be reached."""
+"""Features of dot products in a unit with INT32 sums, and their goals."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,12 @@ from ...model.integers import HIGHEST, LOWEST, operand_range
 from ...model.outputs import IntegerOutput, result_float
 from ...model.requantize import LARGEST_SHIFT
 from ...model.trace import FLAG_NAMES
-from .bins import Bins, Hits
+from ..bench.operands import Bins, Hits
 from .integer_stimulus import LONGEST_CHAIN, extreme_terms
 from .item import Batch, DotResults
 
 FLAGS = ("inexact", "overflow", "saturated")
-"""Those that units with integer results raise."""
+"""Flags that units with integer results raise."""
 
 
 def _range(config: DotConfig, name: str) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def _flags(config: DotConfig) -> tuple[str, ...]:
 
 
 def goals(config: DotConfig) -> dict[str, Bins]:
-    """The bins that `config` can hit, of the features that only such a unit has."""
+    """The bins that `config` can hit, of the features of units with INT32 sums."""
     out = config.out
     assert isinstance(out, IntegerOutput)
     bins: dict[str, Bins] = {name: list(_names(config, name)) for name in _watched(config)}
@@ -72,9 +72,9 @@ def goals(config: DotConfig) -> dict[str, Bins]:
 
 
 def _reaches_ends(config: DotConfig) -> tuple[bool, bool]:
-    """Whether sums get to the least and to the largest INT32.
+    """Two booleans: sums get to the least, and to the largest INT32.
 
-    c may be there; without c only as far as the longest dot products that are sent.
+    c may be there. Without c, the longest dot products that are sent decide.
     """
     if config.load_c:
         return True, True
@@ -84,7 +84,7 @@ def _reaches_ends(config: DotConfig) -> tuple[bool, bool]:
 
 
 def hits(config: DotConfig, batch: Batch, outcome: DotResults) -> dict[str, Hits]:
-    """For each of these features, the bins that each dot product of `batch` hits."""
+    """The bins of each of these features that each dot product of `batch` hits."""
     found: dict[str, Hits] = {}
     for name in _watched(config):
         found[name] = _classes(config, name, _values(config, batch, outcome, name))

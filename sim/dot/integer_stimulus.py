@@ -58,8 +58,10 @@ def random_side(config: DotConfig, rng: Generator, n: int, blocks: int) -> dict[
 
 
 def _fitting_scales(config: DotConfig, rng: Generator, shape: tuple[int, ...], bits: int) -> Ints:
-    """Bits of scales that bring sums of about `bits` bits to anywhere in the result's range, and
-    beyond its ends; some special ones, and zeros."""
+    """Bits of scales that bring sums of about `bits` bits anywhere into the result's range.
+
+    Some go beyond its ends; some are special values, and zeros.
+    """
     out = result_float(config.out)
     assert out is not None
     low, high = out.emin - out.mantissa_bits - bits - 2, out.emax - bits + 3
@@ -98,7 +100,7 @@ def integer_batch(
     scales: tuple | None = None,
     sequence: str = "",
 ) -> Batch:
-    """A batch with random side inputs but for those of `side`, (n, blocks) or of the last block."""
+    """A batch with random side inputs, except `side`: (n, blocks), or of the last block."""
     config = target.config
     shape = a.shape[:2]
     values = random_side(config, rng, *shape)
@@ -117,8 +119,11 @@ def integer_batch(
 
 
 def calibrated_batch(config: DotConfig, batch: Batch) -> Batch:
-    """`batch` as a calibrated network has it: one set of side inputs, under which the largest
-    result meets the end of the output's range; scales are one, zero points zero."""
+    """`batch` with the side inputs of a calibrated network.
+
+    One set of side inputs brings the largest result to the end of the output's range; scales are
+    one, zero points zero.
+    """
     shape = batch.a.shape[:2]
     side = {name: np.zeros(shape, np.uint64) for name in config.side_inputs}
     ones = np.full(shape, config.scale_bits > 0, np.uint8)
@@ -141,7 +146,7 @@ def calibrated_batch(config: DotConfig, batch: Batch) -> Batch:
 
 
 def _summing(config: DotConfig) -> DotConfig:
-    """The same unit with INT32 results."""
+    """A unit with INT32 results, otherwise the same."""
     return DotConfig(**(config.arguments | {"out": "int32", "stages": None}))
 
 
@@ -180,7 +185,7 @@ def random_codes(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def chains(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Long dot products; the longest of the least and the largest terms among them."""
+    """Long dot products; among them the longest of the least, and of the largest terms."""
     batches = [_extreme(target, rng)]
     for blocks in (8, 20, LONGEST_CHAIN):
         m = max(n // blocks, 4)
@@ -213,7 +218,7 @@ def extreme_terms(config: DotConfig) -> tuple[Term, Term]:
 
 
 def _extreme(target: Target, rng: Generator) -> Batch:
-    """Long sums of nothing but the least, and the largest, terms under the largest scales."""
+    """Long sums of only the least, or only the largest, terms under the largest scales."""
     terms, shape = extreme_terms(target.config), (2, LONGEST_CHAIN)
     columns = {name: np.array([getattr(t, name) for t in terms]) for name in Term._fields}
     side = {name: np.broadcast_to(columns[name][:, None], shape) for name in ("zero_a", "zero_b")}
@@ -244,7 +249,7 @@ def saturation(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def ties(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """c alone, at a tie of the shift or one beside it, of either sign; elements are zero."""
+    """c alone, at a tie of the shift or next to one, of either sign; elements are zero."""
     config = target.config
     a, b = target.zeros(n, 1)
     if output(config).rescale == SCALE:
@@ -265,8 +270,10 @@ def _no_zero_points(n: int) -> dict[str, Ints]:
 
 
 def _float_ties(target: Target, rng: Generator, n: int) -> Batch:
-    """Ties of each of the three roundings: of the sum, of its product with a scale of two bits, and
-    of the narrower result; and values beside them."""
+    """Ties of each of the three roundings, and neighbouring values.
+
+    Rounded are the sum, its product with a scale of two bits, and the narrower result.
+    """
     out = result_float(target.config.out)
     assert out is not None
     digits = draw(rng, np.array([FLOAT32.mantissa_bits, out.mantissa_bits]), (n,))
@@ -280,8 +287,10 @@ def _float_ties(target: Target, rng: Generator, n: int) -> Batch:
 
 
 def _float_limits(target: Target, rng: Generator, n: int) -> Batch:
-    """Small sums times scales at and beside the ends of the result's format and of float32: where
-    rounding gives an infinity, a subnormal, zero; all of them special ones too."""
+    """Small sums times scales at and near the ends of the result's format and of float32.
+
+    Rounding gives an infinity, a subnormal, zero; special scales are among them.
+    """
     out = result_float(target.config.out)
     assert out is not None
     ends = [
@@ -308,7 +317,7 @@ def _words(values: NDArray[np.float32]) -> Ints:
 
 
 def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Results at both ends of the output's range, one beside them, and exactly zero."""
+    """Results at both ends of the output's range, next to them, and exactly zero."""
     config, out = target.config, output(target.config)
     if out.rescale == SCALE:
         return [_float_limits(target, rng, n)]
@@ -326,7 +335,7 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Every lane at an end of its range, against zero points at either end; c in the first two."""
+    """Every lane at an end of its range, with zero points at either end; c in the first two."""
     shape = (n, 1, target.lanes)
     codes = []
     for fmt in (target.format_a, target.format_b):
@@ -342,7 +351,7 @@ def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def raw(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Whatever the bits may be."""
+    """Any bits."""
     shape = (n, 2, target.lanes)
     a = rng.integers(0, 2**target.format_a.bits, shape, dtype=np.uint8)
     b = rng.integers(0, 2**target.format_b.bits, shape, dtype=np.uint8)

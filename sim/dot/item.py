@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +13,65 @@ from ...model.formats.codes import code_dtype
 from ...model.integers import integer_dot
 from ...model.packing import pack_rows, unpack_rows
 from ...model.trace import FLAG_NAMES, Trace
-from .turns import Turns
+
+Ints = NDArray[np.int64]
+
+IN_TURN = 0.8
+"""Share of blocks that come in the slot after the last one."""
+
+
+class Turns(NamedTuple):
+    """The blocks of products in the order in which they are sent.
+
+    place, step (blocks,): the place of each block's product, and the block's own place in it. slot:
+    (products,).
+    """
+
+    place: Ints
+    step: Ints
+    slot: Ints
+
+    @classmethod
+    def one_by_one(cls, lengths: Ints) -> Self:
+        """Products of these numbers of blocks, one after the other."""
+        ends = np.cumsum(lengths)
+        place = np.repeat(np.arange(len(lengths)), lengths)
+        step = np.arange(len(place)) - np.repeat(ends - lengths, lengths)
+        return cls(place, step, np.zeros(len(lengths), np.int64))
+
+    @classmethod
+    def mixed(cls, lengths: Ints, slots: int, rng: Generator) -> Self:
+        """Products each in the next free slot; slots take turns, and sometimes any slot has one."""
+        if slots == 1:
+            return cls.one_by_one(lengths)
+        wanted = lengths.tolist()
+        slot_of: list[int] = []
+        sent: list[tuple[int, int]] = []
+        open_in: dict[int, tuple[int, int]] = {}  # slot: product and block that come next
+        slot = 0
+        while len(slot_of) < len(wanted) or open_in:
+            slot = (slot + 1) % slots if rng.random() < IN_TURN else int(rng.integers(slots))
+            if slot not in open_in and len(slot_of) < len(wanted):
+                open_in[slot] = len(slot_of), 0
+                slot_of.append(slot)
+            if slot in open_in:
+                place, step = open_in.pop(slot)
+                sent.append((place, step))
+                if step + 1 < wanted[place]:
+                    open_in[slot] = place, step + 1
+        place, step = np.array(sent, np.int64).T
+        return cls(place, step, np.array(slot_of, np.int64))
+
+    def by_end(self) -> tuple[Ints, Self]:
+        """Places of products in the order of their last blocks, which is that of results,
+        (products,).
+
+        Also the turns of products that are numbered in that order.
+        """
+        last = np.zeros(len(self.slot), np.int64)
+        np.maximum.at(last, self.place, np.arange(len(self.place)))
+        order = np.argsort(last)
+        return order, self._replace(place=np.argsort(order)[self.place], slot=self.slot[order])
 
 
 @dataclass(frozen=True)
@@ -54,8 +112,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Product:
-    """One dot product as pins carry it: a block is (a, b, scale_a, scale_b) and the unit's side
-    inputs, element 0 lowest. slot: which of the dot products in flight it is."""
+    """One dot product as pins carry it.
+
+    blocks: (a, b, scale_a, scale_b) and the unit's side inputs of each, element 0 lowest. slot: its
+    place among the dot products in flight.
+    """
 
     mode: int
     c: int
@@ -65,15 +126,17 @@ class Product:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Dot products in flight together, each in a slot of its own. order: the place of a product
-    and of one of its blocks for every beat."""
+    """Dot products in flight together, each in a slot of its own.
+
+    order: the place of a product and of one of its blocks for every beat.
+    """
 
     products: tuple[Product, ...]
     order: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, items: Sequence[Product], slots: int, rng: Generator) -> "Bundle":
-        """The products in their order, mixed as `Turns.mixed` has it."""
+        """The products in their order, mixed by `Turns.mixed`."""
         lengths = np.array([len(item.blocks) for item in items])
         turns = Turns.mixed(lengths, slots, rng)
         order = zip(turns.place.tolist(), turns.step.tolist(), strict=True)
@@ -82,7 +145,7 @@ class Bundle:
 
 
 def bundles(items: Sequence[Product], slots: int, rng: Generator) -> list[Bundle]:
-    """All products: as many at a time as there are slots, or fewer, or some times as many."""
+    """All products in bundles of random size, up to four times the number of slots."""
     if slots == 1:
         return [Bundle.of([item], 1, rng) for item in items]
     items = [items[i] for i in rng.permutation(len(items))]  # of all sequences
@@ -103,7 +166,7 @@ class DotResults:
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
-    """The same dot products, one batch for each mode and number of blocks."""
+    """Batches joined to one per mode and number of blocks."""
     groups: dict[tuple[int, int], list[Batch]] = {}
     for batch in batches:
         if len(batch):
@@ -132,7 +195,7 @@ def outcome(config: DotConfig, trace: Trace) -> DotResults:
 
 
 def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
-    """What the golden model computes for `batch`."""
+    """The golden model's trace of `batch`."""
     if config.has_integers:
         return _integer_trace(config, batch, stages)
     a, b = operands(config, batch)
@@ -243,7 +306,7 @@ def _scale_codes(config: DotConfig, words: Sequence[int]) -> NDArray[np.uint8]:
 
 
 def _words(codes: NDArray, width: int) -> list[list[int]]:
-    """Codes (n, blocks, lanes) packed into one integer for each block."""
+    """Codes (n, blocks, lanes) packed into one integer per block."""
     rows = pack_rows(codes.reshape(-1, codes.shape[-1]), width)
     packed = rows.reshape(*codes.shape[:2], rows.shape[-1])
     return [[int.from_bytes(word.tobytes(), "little") for word in row] for row in packed]

@@ -59,7 +59,7 @@ async def replay(dut: Any) -> None:
 
 
 class Probe:
-    """The values that leave one section, as they stand on the ports of its instance."""
+    """The values that leave one section, on the ports of its instance."""
 
     def __init__(self, dut: Any, pipeline: Pipeline, index: int, values: Mapping) -> None:
         unit, self.section = dut.ports.dut, pipeline.sections[index].name
@@ -96,7 +96,7 @@ def _placed(port: Any, positions: tuple[int, ...]) -> int:
 
 
 def _probes(dut: Any, config: DotConfig) -> list[Probe]:
-    """A probe for each section; none where the Verilog is not one of ours."""
+    """A probe for each section; none where the Verilog is not generated here."""
     values = section_values(config)
     found = []
     for index, part in enumerate(config.pipeline.sections):

@@ -1,5 +1,4 @@
-"""Scales of a unit's blocks: those of sequences, powers of two for a whole beat, in its own format
-and for each of its scale blocks; and what they are, for coverage."""
+"""Scales of a unit's blocks: in its own format and for each scale block, and their classes."""
 
 from dataclasses import replace
 
@@ -33,7 +32,7 @@ def exponents(config: DotConfig, batch: Batch) -> NDArray[np.int64]:
 
 
 def are_nan(config: DotConfig, batch: Batch) -> NDArray[np.bool_]:
-    """Which scale blocks have a NaN scale, (n, blocks, scale blocks)."""
+    """True for scale blocks with a NaN scale, (n, blocks, scale blocks)."""
     nan = np.isnan(scale_table(config.scale_format).significands)
     return nan[by_block(config, batch.scale_a)] | nan[by_block(config, batch.scale_b)]
 
@@ -41,8 +40,8 @@ def are_nan(config: DotConfig, batch: Batch) -> NDArray[np.bool_]:
 def with_scales(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
     """`batch` with scales as the unit takes them, where a sequence made E8M0's for whole beats.
 
-    Scale blocks of a beat have like scales in half of the rows, else scales of their own. Of E4M3
-    half of the rows have powers of two.
+    In half of the rows scale blocks of a beat have like scales, else scales of their own. Half of
+    the rows of E4M3 have powers of two.
     """
     if config.has_integers or batch.has_unit_scales:
         return batch

@@ -1,5 +1,4 @@
-"""Sequences: named sources of dot products, random and directed (corners.py, range_ends.py,
-short_range.py)."""
+"""Sequences: named sources of dot products, random and directed (corners.py, range_ends.py)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,7 @@ from ..bench.operands import (
     weighted,
     wide_scales,
 )
-from . import corners, range_ends, short_range
+from . import corners, range_ends
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
 from .scales import with_scales
@@ -63,16 +62,16 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
     return batches
 
 
-MANY = 128  # exponents of products, beyond which those near the largest are of more use than all
-NEAREST, FIRST, STRIDE = 24, 2, 5  # how far from it those are, in turn: a few reach every bin
-CANDIDATES, NEAR = 64, 8  # products beside one, and how far their codes lie
+MANY = 128  # exponents of products; of more, those near the largest are of more use than all
+NEAREST, FIRST, STRIDE = 24, 2, 5  # distances from the largest, in turn: a few reach every bin
+CANDIDATES, NEAR = 64, 8  # products to choose from, and the distance of their codes
 
 
 def _in_turn(count: Ints, span: int) -> tuple[Ints, Ints]:
-    """Of each number a turn and a place: all of `span` in turn, the farthest from its end first.
+    """A turn and a place for each number: all of `span` in turn, the farthest from its end first.
 
-    Where the numbers are too few for that, or the places MANY, by turns some of all and one near
-    the end.
+    Where the numbers are too few for that, or the places more than MANY, places alternate between
+    some of all and one near the end.
     """
     most = int(count.max(initial=-1)) + 1
     if span <= min(MANY, most):
@@ -84,9 +83,9 @@ def _in_turn(count: Ints, span: int) -> tuple[Ints, Ints]:
 
 
 def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Blocks that cancel, wholly or but for one product at every possible depth in turn.
+    """Blocks that cancel, wholly or except for one product at every possible depth in turn.
 
-    Some of those are finite only because they do: without, they would be beyond the range.
+    Some of them are finite only because they cancel: their products are beyond the range.
     """
     if target.lanes == 2:
         return _two_that_cancel(target, rng, n)
@@ -126,7 +125,7 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def _two_that_cancel(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Two products: one and its negative, or what is nearest to that of many beside it."""
+    """Two products: one and its negative, or the nearest of many to the negative."""
     a, b = target.zeros(n, 1)
     a[:, 0, :] = weighted(rng, target.format_a, (n, 1), special=0.0)
     b[:, 0, 0] = weighted(rng, target.format_b, (n,), special=0.0)
@@ -210,7 +209,7 @@ def specials(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def raw(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Uniform codes, scales and c: whatever the bits may be."""
+    """Any bits."""
     shape = (n, 2, target.lanes)
     a, b = (
         rng.integers(0, 2**fmt.bits, shape, dtype=fmt.dtype.type)
@@ -259,11 +258,11 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 
 
 SHORT_RANGE: dict[str, tuple[Sequence, int]] = {
-    "subnormal_c": (short_range.subnormal_c, 1),
-    "short_scales": (short_range.short_scales, 1),
-    "least_products": (short_range.least_products, 1),
+    "subnormal_c": (range_ends.subnormal_c, 1),
+    "short_scales": (range_ends.short_scales, 1),
+    "least_products": (range_ends.least_products, 1),
 }
-"""Sequences for units whose scales have few exponents, besides."""
+"""More sequences, for units whose scales have few exponents."""
 
 
 def for_unit(config: DotConfig, rng: Generator, batch: Batch) -> Batch:

@@ -11,19 +11,31 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
-from ..bench.reach import MORE, reaching
-from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher, any_alias
+from ..bench.subject import (
+    LONG_AGO,
+    MORE,
+    Assembler,
+    Bins,
+    Goals,
+    Subject,
+    Watcher,
+    any_alias,
+    reaching,
+)
 from ..engine.job import UnitJob
-from . import features, item, slots
+from . import features, item
 from .item import Batch, Bundle, DotResults, Product, bundles, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
 TENSOR_BLOCKS = 1000
+APART, NEXT, CHAINED = "another slot", "same slot, next product", "same slot, same product"
+
+FIRST, LATER = "a first block", "a chained block"
 
 
 class DotPins(subject.Pins):
-    """The unit's pins by name, with the optional ones left out where the unit has none."""
+    """The unit's pins by name; None for optional pins that the unit has not."""
 
     def __init__(self, dut: Any, config: DotConfig) -> None:
         super().__init__(dut)
@@ -41,7 +53,7 @@ class DotPins(subject.Pins):
         self.out_flags: list[LogicObject] = [getattr(dut, f"out_{name}") for name in names]
 
     def drive(self, product: Product, index: int, rng: Random) -> None:
-        """Put a block of the product on the pins, in_valid left out."""
+        """Put a block of the product on the pins, except in_valid."""
         for pin, bits in zip(self.block, product.blocks[index], strict=True):
             pin.value = bits
         self.in_first.value = index == 0
@@ -59,15 +71,15 @@ class DotPins(subject.Pins):
         return bool(int(self.in_first.value)), bool(int(self.in_last.value))
 
     def slot(self) -> int:
-        """Which of the dot products in flight the block on the pins is of."""
+        """Number of the dot product in flight to which the block on the pins belongs."""
         return min(int(self.slots["in_slot"].value), self.count - 1) if self.slots else 0
 
     def mode(self) -> int:
-        """Which format pair the block on the pins has."""
+        """Number of the format pair of the block on the pins."""
         return 0 if self.in_mode is None else min(int(self.in_mode.value), self.modes - 1)
 
     def result(self) -> tuple[int, ...]:
-        """Result bits and flags, as they stand, and the slot where there are several."""
+        """Result bits and flags on the pins, and the slot where there are several."""
         flags = 0
         for bit, pin in enumerate(self.out_flags):
             flags |= int(pin.value) << bit
@@ -76,14 +88,16 @@ class DotPins(subject.Pins):
 
 
 def capacity(config: DotConfig) -> int:
-    """Results that a unit has room for: one in each register; where products are interleaved, one
-    more in the queue."""
+    """Results for which a unit has room: one per register, and one in the queue of an interleaved
+    unit."""
     return config.latency + (config.interleave > 1)
 
 
 class Timeline(subject.Timeline):
-    """When blocks enter the loop and results come out. A unit with products in flight runs on when
-    it is stalled, as long as there is room for results."""
+    """Times at which blocks enter the loop and results come out.
+
+    A unit with products in flight runs on when it is stalled, as long as there is room for results.
+    """
 
     def __init__(self, config: DotConfig, slot: Callable[[], int] = int) -> None:
         """slot: that of the beat on the pins."""
@@ -92,7 +106,7 @@ class Timeline(subject.Timeline):
         loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))
         self.runs_on = config.interleave > 1
         self.before = 0 if self.runs_on else sum(i < loop for i in registered)
-        """Registers in front of the loop in which blocks wait for it."""
+        """Registers before the loop, in which blocks wait for it."""
         self.after = config.latency - self.before
         self.capacity = capacity(config)
         self.interval = config.interval
@@ -102,16 +116,16 @@ class Timeline(subject.Timeline):
         self.reset()
 
     def reset(self) -> None:
-        """The unit is empty."""
         self.entries: deque[int] = deque()  # of blocks that may still wait for the loop
         self.last = LONG_AGO
-        """When the last block entered the loop; by slot when, and how many of its product had."""
+        """Cycle in which the last block entered the loop; per slot the cycle, and blocks of its
+        product so far."""
         self.entered: dict[int, int] = {}
         self.places: dict[int, int] = {}
         self.due: deque[int] = deque()  # when results come
 
     def entry(self, now: int, first: bool) -> int:
-        """When a block accepted now enters the loop."""
+        """Cycle in which a block accepted now enters the loop."""
         slot = self.slot()
         place = 0 if first else self.places.get(slot, 0)
         chained = place % self.group if self.group else not first
@@ -124,7 +138,7 @@ class Timeline(subject.Timeline):
         return self.runs_on and len(self.due) + (self.taken == now) == self.capacity
 
     def lacks_room(self, now: int, first: bool) -> bool:
-        """Of a block whose slot is ready for it."""
+        """True for a block whose slot is ready for it, when there is no room."""
         return self.full(now) and self.entry(now, first) == now
 
     def must_accept(self, now: int, first: bool) -> bool:
@@ -138,7 +152,6 @@ class Timeline(subject.Timeline):
         return len(self.entries) < self.before or self.entries[0] == now
 
     def accept(self, now: int, first: bool, last: bool) -> None:
-        """A block was accepted."""
         entry, slot = self.entry(now, first), self.slot()
         self.places[slot] = 1 if first else self.places.get(slot, 0) + 1
         self.entered[slot] = self.last = entry
@@ -149,18 +162,16 @@ class Timeline(subject.Timeline):
 
 
 class Sent(Assembler):
-    """Dot products of the blocks accepted."""
+    """Dot products of the accepted blocks."""
 
     def __init__(self, pins: DotPins) -> None:
         self.pins = pins
         self.reset()
 
     def reset(self) -> None:
-        """No block yet."""
         self.begun: dict[int, Product] = {}
 
     def beat(self) -> Product | None:
-        """The product whose last block is on the pins."""
         pins, slot = self.pins, self.pins.slot()
         block = tuple(int(pin.value) for pin in pins.block)
         if int(pins.in_first.value):
@@ -172,17 +183,70 @@ class Sent(Assembler):
 
 
 class Delivered(Assembler):
-    """(result, flags) of each beat."""
+    """(result, flags) of each beat, and the slot where there are several."""
 
     def __init__(self, payload: Callable[[], tuple[int, ...]]) -> None:
         self.payload = payload
 
-    def reset(self) -> None:
-        """Nothing is kept."""
+    def reset(self) -> None: ...
 
     def beat(self) -> tuple[int, ...]:
-        """The result on the pins."""
         return self.payload()
+
+
+def slot_goals(config: DotConfig) -> Goals:
+    """The bins of slots that `config` can hit."""
+    if config.interleave == 1:
+        return {}
+    slots = list(range(config.interleave))
+    # A block that begins a partial sum waits for none.
+    chains = config.interval == 1 or config.accumulator.promotes_every is not None
+    return {
+        "slot": slots,
+        "next_block": [APART, NEXT] + [CHAINED] * chains,
+        "end": ["alone", "while others run"],
+        "order_of_results": ["as begun", "before an older product"],
+        "begins": ["where one has ended", "where a reset has cut one"],
+        "waits_for_room": [FIRST, LATER],
+    }
+
+
+class Slots(Watcher):
+    """Coverage of dot products in flight together. slot: of the beat on the pins."""
+
+    def __init__(self, slot: Callable[[], int], goals: Goals) -> None:
+        self.slot, self.goals = slot, goals
+        self.begun: dict[int, int] = {}  # by slot, when its product began: in products
+        self.reset()
+
+    def reset(self) -> None:
+        self.cut = set(self.begun)
+        self.begun = {}
+        self.products = 0
+        self.last = -1  # the slot of the block before
+
+    def accept(self, first: bool, last: bool, at_once: bool) -> Bins:
+        slot = self.slot()
+        bins: dict[str, set[object]] = {"slot": {slot}}
+        if at_once:
+            bins["next_block"] = {APART if slot != self.last else NEXT if first else CHAINED}
+        if first:
+            cut = slot in self.cut
+            bins["begins"] = {"where a reset has cut one" if cut else "where one has ended"}
+            self.cut.discard(slot)
+            self.begun[slot] = self.products
+            self.products += 1
+        if last:
+            began = self.begun.pop(slot)
+            bins["end"] = {"while others run" if self.begun else "alone"}
+            older = any(other < began for other in self.begun.values())
+            bins["order_of_results"] = {"before an older product" if older else "as begun"}
+        self.last = slot
+        return bins
+
+    def wait(self, first: bool, for_room: bool) -> Bins:
+        """A beat waits for room for a result, of any product, and not for its slot."""
+        return {"waits_for_room": {FIRST if first else LATER}} if for_room else {}
 
 
 def batches(job: UnitJob) -> list[Batch]:
@@ -195,8 +259,8 @@ def batches(job: UnitJob) -> list[Batch]:
 
 
 class DotSubject(Subject):
-    """A `DotUnit`; what is sent are dot products in flight together, an item is one of them, a
-    beat a block."""
+    """A `DotUnit`. Dot products in flight together are sent; an item is one of them, a beat a
+    block."""
 
     config: DotConfig
     item, features = item, features
@@ -207,59 +271,47 @@ class DotSubject(Subject):
 
     @property
     def capacity(self) -> int:
-        """See `capacity`."""
         return capacity(self.config)
 
     @property
     def held_beats(self) -> int:
-        """A block in each register."""
         return self.config.latency
 
     def traffic(self) -> list[Bundle]:
-        """Every sequence, and real tensors; as many at a time as the unit takes, or fewer."""
+        """Every sequence, and real tensors, in bundles."""
         items = [item for batch in batches(self.job) for item in products(self.config, batch)]
         return bundles(items, self.config.interleave, self.job.rng("bundles"))
 
     def beats(self, item: Bundle) -> int:
-        """Blocks of all."""
         return len(item.order)
 
     def drive(self, item: Bundle, index: int, rng: Random) -> None:
-        """Put a block on the pins."""
         place, block = item.order[index]
         self.pins.drive(item.products[place], block, rng)
 
     def marks(self) -> tuple[bool, bool]:
-        """in_first and in_last."""
         return self.pins.marks()
 
     def payload(self) -> tuple[int, ...]:
-        """Result bits, flags and slot."""
         return self.pins.result()
 
     def sent(self) -> Sent:
-        """Dot products."""
         return Sent(self.pins)
 
     def delivered(self, payload: Callable[[], tuple[int, ...]]) -> Delivered:
-        """Results with flags."""
         return Delivered(payload)
 
     def timeline(self) -> Timeline:
-        """By the registers before and inside the loop."""
         return Timeline(self.config, self.pins.slot)
 
     def watcher(self) -> Watcher:
-        """Of the slots."""
         if not self.config.slot_bits:
             return Watcher()
-        return slots.Slots(self.pins.slot, slots.goals(self.config))
+        return Slots(self.pins.slot, slot_goals(self.config))
 
     def group(self, item: Product) -> tuple[int, int]:
-        """One mode and one number of blocks."""
         return item.mode, len(item.blocks)
 
     def result(self, outcome: DotResults, row: int, item: Product) -> tuple[int, ...]:
-        """Result bits, flags and slot."""
         slot = [item.slot] if self.config.slot_bits else []
         return int(outcome.result[row]), int(outcome.flags[row]), *slot

@@ -1,4 +1,4 @@
-"""What stimulus is made for: one mode of one unit, and the products its formats can express."""
+"""Targets of stimulus: one mode of one unit, the products that its formats express, and places."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import DotConfig, ElementFormat
+from ...model import DotConfig, ElementFormat, dot
+from ...model.accumulators import any_operands
 from ...model.formats import FLOAT32
 from ...model.products import Pair, Products, largest_magnitude, product_table
 from ..bench.operands import Codes, class_codes, draw
-from .item import Batch
+from .item import Batch, operands
 
 Ints = NDArray[np.int64]
 
@@ -80,8 +81,10 @@ class Pairs:
 
     @cache  # noqa: B019  # pairs live as long as the formats
     def _endings(self, last: int, negative: bool) -> tuple[NDArray, NDArray[np.float64]]:
-        """Pairs whose products have their last digits nearest to this exponent, and cumulative
-        shares: as much for each place in the significand."""
+        """Pairs whose products have their last digits nearest to this exponent.
+
+        Also cumulative shares: as much for each place in the significand.
+        """
         usable = self._usable & ((self.table.values < 0) == negative)
         index = np.flatnonzero(usable)
         away = np.abs(self.table.exponents[index] + self._last[index] - last)
@@ -92,8 +95,11 @@ class Pairs:
     def ending(
         self, rng: Generator, last: Ints, negative: NDArray[np.bool_]
     ) -> tuple[Codes, Codes]:
-        """Codes (a, b) of products with their last digits at these exponents, or the nearest, and
-        of these signs: the digit at any place in the significand, one as often as another."""
+        """Codes (a, b) of products of these signs with their last digits at these exponents, or the
+        nearest.
+
+        The digit is at any place in the significand, each as often.
+        """
         picks = np.zeros(last.shape, np.int64)
         for exponent, sign in set(zip(last.tolist(), negative.tolist(), strict=True)):
             where = (last == exponent) & (negative == sign)
@@ -121,7 +127,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class WidePairs:
-    """As `Pairs`, of formats whose pairs are too many for a table.
+    """Pairs of formats that have too many for a table.
 
     One of the two elements is a power of two, or is made one where two others would carry.
     """
@@ -241,7 +247,7 @@ class Target:
         return np.zeros(shape, self.format_a.dtype), np.zeros(shape, self.format_b.dtype)
 
     def signed_zeros(self, rng: Generator, n: int, blocks: int) -> tuple[Codes, Codes]:
-        """As `zeros`, with random signs."""
+        """Codes of zeros with random signs."""
         shape = (n, blocks, self.lanes)
         zero_a, zero_b = class_codes(self.format_a)["zero"], class_codes(self.format_b)["zero"]
         return draw(rng, zero_a, shape), draw(rng, zero_b, shape)
@@ -265,3 +271,62 @@ class Target:
         if micro is not None and self.config.micro:
             side = {"micro_a": micro, "micro_b": micro}
         return Batch(self.mode, a, b, *scales, c, sequence, side)
+
+
+LEAST = 6  # exponents of the smallest products
+
+
+def signs(rng: Generator, n: int) -> NDArray[np.bool_]:
+    """Random booleans, True where negative."""
+    return rng.random(n) < 0.5
+
+
+def lanes(rng: Generator, target: Target, n: int, count: int) -> Ints:
+    """`count` different lanes for each of n rows."""
+    return rng.random((n, target.lanes)).argsort(axis=1)[:, :count]
+
+
+def put(
+    target: Target,
+    rng: Generator,
+    a: Codes,
+    b: Codes,
+    block: int,
+    lane: Ints | int,
+    exponent: Ints,
+    negative: NDArray[np.bool_],
+    power: bool = False,
+) -> None:
+    """Place one product of each row's exponent and sign into block `block`, lane `lane`."""
+    rows = np.arange(len(a))
+    code_a, code_b = target.pairs.draw(rng, exponent, negative, power)
+    a[rows, block, lane] = code_a
+    b[rows, block, lane] = code_b
+
+
+def fractions(rng: Generator, n: int) -> Ints:
+    """Fraction fields of c at which carries, ties and borrows happen."""
+    fixed = np.array([0, 1, 2, 0x7FFFFF, 0x7FFFFE, 0x400000, 0x3FFFFF, 0x555555, 0x1FFF, 0x2000])
+    random = rng.integers(0, 2**23, n)
+    return np.where(rng.random(n) < 0.7, fixed[rng.integers(0, len(fixed), n)], random)
+
+
+def nearly_negated(target: Target, rng: Generator, batch: Batch) -> NDArray[np.uint32]:
+    """The negated results of blocks, a few units away.
+
+    Units are those of the last place, or in every second row of each place in turn.
+    """
+    n = len(batch)
+    block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
+    last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
+    place = np.where(np.arange(n) % 2, np.arange(n) // 2 % FLOAT32.mantissa_bits, 0)
+    away = last * rng.integers(-2, 3, n) << place
+    moved = np.clip((block & 0x7FFFFFFF) + away, 0, 0x7FFFFFFF)
+    return ((~block & 0x80000000) | moved).astype(np.uint32)
+
+
+@any_operands()
+def _without_c(config: DotConfig, batch: Batch) -> NDArray[np.float32]:
+    """The results of the rule from 0, without micro-exponents, as float32."""
+    a, b = operands(config, batch)
+    return dot(a, b, config.accumulator, scale_format=config.scale_format)

@@ -47,13 +47,12 @@ def tensor_batch(
 def quantized(
     config: DotConfig, values: NDArray, fmt: ElementFormat, scale_rule: str = "floor"
 ) -> tuple[NDArray, NDArray[np.uint8]]:
-    """Rows as the unit takes them, the last beat filled up with zeros: codes (rows, beats, lanes),
-    scales (rows, beats), with an axis more where a beat has several.
+    """Rows as the unit takes them, the last beat filled up with zeros.
 
-    FP8 values are the codes, under scales of one; ValueError where they are no codes of `fmt`.
-
-    E4M3 scales are under a float32 for each row, as those of NVFP4 under one for a tensor;
-    scale_rule is that of E8M0 scales.
+    Returns codes (rows, beats, lanes) and scales (rows, beats), with an axis more where a beat has
+    several. FP8 values are the codes, under scales of one; ValueError where they are no codes of
+    `fmt`. E4M3 scales are under a float32 per row, as those of NVFP4 under one per tensor.
+    scale_rule: of E8M0 scales.
     """
     rows, beats = len(values), -(-values.shape[1] // config.lanes)
     padded = np.pad(values, ((0, 0), (0, beats * config.lanes - values.shape[1])))

@@ -1,1 +1,1 @@
-"""Dot units with a quantiser behind them, in a regression: items of two kinds put together."""
+"""Dot units with a quantiser after them, in a regression."""

@@ -1,6 +1,6 @@
-"""What blocks of dot products exercise: features of the dot unit, and of the quantiser behind it.
+"""Features of blocks of dot products: those of the dot unit, and of the quantiser after it.
 
-A block hits what any of its dot products hits, and what the quantiser meets in their results.
+A block hits the bins of each of its dot products, and those of their results in the quantiser.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from .item import Batch, DotQuantizeResults
 def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     """The bins of every feature that `config` can hit.
 
-    Values go through the dot unit as c, beside products of zero. Where they come out with too few
-    digits, in a narrower range, or not at all, the goals behind them are few. Bins that few blocks
+    Values go through the dot unit as c, with products of zero. Where they come out with too few
+    digits, in a narrower range, or not at all, the quantiser has few goals. Bins that few blocks
     hit are left to the quantiser alone.
     """
     found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
@@ -36,7 +36,7 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
 def hits(
     config: DotQuantizeConfig, batch: Batch, outcome: DotQuantizeResults
 ) -> Mapping[str, list[set[object]]]:
-    """For every feature, the bins that each block of `batch` hits."""
+    """The bins of every feature that each block of `batch` hits."""
     parts = [
         dot.hits(config.dot, products, made)
         for products, made in zip(batch.products, outcome.products, strict=True)

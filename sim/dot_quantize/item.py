@@ -1,6 +1,6 @@
 """Blocks of dot products as data: what sequences make, pins carry and models predict.
 
-The dot products are those of sim/dot/item.py, and what becomes of them are blocks of sim/quantize/.
+The dot products are those of sim/dot/item.py; their results are blocks of sim/quantize/.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True)
 class DotQuantizeResults:
-    """What the dot unit makes of each batch of products, the blocks of its results, and codes."""
+    """The dot unit's results of each batch of products, the blocks of these results, and codes."""
 
     products: Sequence[dot.DotResults]
     blocks: quantize.Batch

@@ -1,4 +1,4 @@
-"""Blocks of dot products: those of the dot unit's sequences, and the quantiser's values as c."""
+"""Blocks of dot products: the dot unit's sequences, and the quantiser's values as c."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,33 +7,39 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import DotQuantizeConfig
-from ..bench.operands import draw, finite_codes, near_scales, split_scale
+from ...model import DotConfig, DotQuantizeConfig
+from ...model.formats import FLOAT32
+from ..bench.operands import draw, finite_codes, float_bits, near_scales, split_scale
 from ..dot import item as dot
 from ..dot import stimulus as dot_stimulus
 from ..dot.range_ends import end_scales
-from ..dot.target import Target
+from ..dot.target import Ints, Target
 from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob
 from ..quantize import item as quantize
 from ..quantize import stimulus as quantize_stimulus
 from .item import Batch
-from .peeled import peeled
 
 VALUE_BLOCKS = 500
 """The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
 PEELED_SHARE, PEELED_BLOCKS = 16, 16
-"""One dot product in so many is of `peeled`, which take seven blocks each; the fewest blocks."""
+"""Share of dot products of `peeled`, which take seven blocks each, and its fewest blocks."""
 
 STEP = 37
-"""Scales between those that two sequences of values begin with."""
+"""Steps between the scales with which two sequences of values begin."""
+
+DIGITS = 4
+"""Digits of a running value that one block takes away, each by a product, a power of two."""
+
+SMALL = (-24, 100)
+"""Exponents of c in half of the blocks, from the least normal one on."""
 
 
 def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -> Batch:
     """About `count` dot products in blocks, from random numbers for this purpose.
 
-    Two thirds are of the dot unit's sequences, each block of one of them, and one third of the
-    quantiser's. Besides those of which the last digits decide, and those of real tensors, of about
+    Two thirds are of the dot unit's sequences, each block of one sequence; one third is of the
+    quantiser's. Dot products of `peeled` and of real tensors come on top, the latter of about
     `tensor_blocks` blocks (None: all).
     """
     config: DotQuantizeConfig = job.config
@@ -57,10 +63,10 @@ def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -
 def _by_sequence(
     rng: Generator, products: Sequence[dot.Batch], block: int
 ) -> list[NDArray[np.int64]]:
-    """Blocks of one sequence each, in random order; what is over makes mixed ones.
+    """Blocks of one sequence each, in random order; the rest makes mixed ones.
 
-    A sequence shorter than a block fills one by itself, over and over; the last of the mixed ones
-    is filled up with any dot products.
+    A sequence shorter than a block fills one by itself, over and over. The last mixed block is
+    filled up with any dot products.
     """
     groups: dict[str, list[NDArray]] = {}
     start = 0
@@ -82,7 +88,7 @@ def _by_sequence(
 def _through_c(
     config: DotQuantizeConfig, rng: Generator, values: quantize.Batch, turn: int
 ) -> dot.Batch:
-    """Dot products of nothing but zeros, whose c are these values; the modes take turns.
+    """Dot products of zeros with these values as c; the modes take turns.
 
     Every second block is under scales around either end of the range, each in turn.
     """
@@ -100,3 +106,76 @@ def _through_c(
     scales = np.where(odd, far[0], near[0]), np.where(odd, far[1], near[1])
     batch = target.batch(a, b, scales, c, values.sequence)
     return dot_stimulus.for_unit(config.dot, rng, batch)
+
+
+def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch:
+    """`blocks` times `block` dot products that end with the last digits of a product and c.
+
+    The first block is c and one product, at any distance, often one at which rounding decides. The
+    others take away the first digits of that sum, down to the same place for all results that are
+    quantised together. In half of the blocks all is small, down to subnormal, and often nothing
+    stays. E8M0 scales can take all these digits away; others leave some.
+    """
+    near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
+    below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))
+    some = rng.integers(0, FLOAT32.significand_bits, blocks)
+    left = np.where(rng.random(blocks) < 0.5, 1, some)
+    exponent = rng.integers(-20, 21, blocks)
+    small = rng.random(blocks) < 0.5
+    exponent = np.where(small, FLOAT32.emin + rng.integers(*SMALL, blocks), exponent)
+    left = np.where(small & (rng.random(blocks) < 0.5), 0, left)
+    below, left, exponent = (np.repeat(each, block) for each in (below, left, exponent))
+    n = blocks * block
+    few = rng.integers(0, 16, n)
+    fraction = np.where(rng.random(n) < 0.5, few, rng.integers(0, 2**FLOAT32.mantissa_bits, n))
+    c = float_bits(rng.integers(0, 2, n), exponent, fraction)
+    a, b = target.zeros(n, 1)
+    of = rng.integers(*target.pairs.limits, n, endpoint=True)
+    a[:, 0, 0], b[:, 0, 0] = target.pairs.draw(rng, of, rng.random(n) < 0.5, power=True)
+    scales = split_scale(rng, (exponent - below - of)[:, None])
+    first = dot_stimulus.for_unit(target.config, rng, target.batch(a, b, scales, c))
+    rest = _taking(target, rng, _running(target.config, first).reshape(blocks, block), left)
+    return _joined(first, dot_stimulus.for_unit(target.config, rng, rest))
+
+
+def _running(config: DotConfig, first: dot.Batch) -> NDArray[np.uint32]:
+    """float32 bits of the running values after a block, before they are converted."""
+    wide = DotConfig(**{**config.arguments, "out": FLOAT32.name})
+    return dot.model_trace(wide, first).result.view(np.uint32)
+
+
+def _taking(target: Target, rng: Generator, bits: NDArray[np.uint32], left: Ints) -> dot.Batch:
+    """Blocks that take the first digits away from running values (blocks, block).
+
+    left: digits of the largest of a row that stay.
+    """
+    field = (bits >> FLOAT32.mantissa_bits & 0xFF).astype(np.int64)
+    significand = (bits & (2**FLOAT32.mantissa_bits - 1)).astype(np.int64)
+    significand += (field > 0).astype(np.int64) << FLOAT32.mantissa_bits
+    significand[field == 0xFF] = 0
+    last = np.maximum(field, 1) - FLOAT32.bias - FLOAT32.mantissa_bits
+    stays = np.minimum(last.max(axis=1, keepdims=True) - last, FLOAT32.significand_bits)
+    stays = np.minimum(stays.ravel() + left, FLOAT32.significand_bits)
+    digits, last = significand.ravel() >> stays << stays, last.ravel()
+    negative = bits.ravel() >> 31 == 0
+    n, width = len(digits), min(DIGITS, target.lanes)
+    count = -(-FLOAT32.significand_bits // width)
+    a, b = target.zeros(n, count)
+    lane = rng.random((n, target.lanes)).argsort(axis=1)
+    base = sum(target.pairs.limits) // 2 - width // 2
+    for place in range(FLOAT32.significand_bits):
+        which, above = divmod(place, width)
+        row = np.flatnonzero(digits >> place & 1)
+        codes = target.pairs.draw(rng, np.full(len(row), base + above), negative[row], power=True)
+        at = row, count - 1 - which, lane[row, above]
+        a[at], b[at] = codes
+    s = last[:, None] + width * np.arange(count)[::-1] - base
+    return target.batch(a, b, split_scale(rng, s))
+
+
+def _joined(first: dot.Batch, rest: dot.Batch) -> dot.Batch:
+    """Dot products of the blocks of both, from c of the first on."""
+    names = ("a", "b", "scale_a", "scale_b")
+    parts = {k: np.concatenate([getattr(first, k), getattr(rest, k)], axis=1) for k in names}
+    side = {k: np.concatenate([first.side[k], rest.side[k]], axis=1) for k in first.side}
+    return replace(first, **parts, side=side, sequence="peeled")

@@ -6,8 +6,7 @@ from typing import Any
 
 from ...model import DotQuantizeConfig
 from ..bench import subject
-from ..bench.reach import MORE, reaching
-from ..bench.subject import Assembler, Subject
+from ..bench.subject import MORE, Assembler, Subject, reaching
 from ..dot import subject as dot
 from ..dot.item import Product
 from ..dot.subject import DotPins
@@ -29,7 +28,7 @@ class DotQuantizePins(DotPins):
         self.out_code, self.out_scale, self.out_last = dut.out_code, dut.out_scale, dut.out_last
 
     def codes(self) -> CodesBeat:
-        """Code, scale, last, as they stand."""
+        """Code, scale and last on the pins."""
         return int(self.out_code.value), int(self.out_scale.value), int(self.out_last.value)
 
 
@@ -37,7 +36,7 @@ class Timeline(subject.Timeline):
     """Results enter the quantiser when they leave the dot unit: it always has room."""
 
     def __init__(self, config: DotQuantizeConfig, ends: Callable[[], tuple[bool, bool]]) -> None:
-        """ends: whether the beat on the pins is the first, and the last, of its dot product."""
+        """ends: two booleans, whether the beat is the first, and the last, of its dot product."""
         self.ends, self.block = ends, config.quantizer.block
         self.dot, self.codes = dot.Timeline(config.dot), quantize.Timeline(config.quantizer)
         self.before, self.interval = self.dot.before, self.dot.interval
@@ -45,18 +44,17 @@ class Timeline(subject.Timeline):
         self.reset()
 
     def reset(self) -> None:
-        """The unit is empty."""
         self.dot.reset()
         self.codes.reset()
         self.due = self.codes.due
 
     def marks(self) -> tuple[bool, bool]:
-        """Whether it is the first, and the last, of a block of dot products."""
+        """Two booleans: the beat is the first, and the last, of a block of dot products."""
         first, last = self.ends()
         return first and self.codes.place == 0, last and self.codes.place == self.block - 1
 
     def must_accept(self, now: int, first: bool) -> bool:
-        """As the dot unit; a dot product counts, not the block of them."""
+        """True when the dot unit has room; a dot product counts, not the block of them."""
         return self.dot.must_accept(now, self.ends()[0])
 
     def accept(self, now: int, first: bool, last: bool) -> None:
@@ -68,20 +66,18 @@ class Timeline(subject.Timeline):
 
 
 class Sent(Assembler):
-    """Blocks of the dot products accepted, numbered from the reset."""
+    """Blocks of the accepted dot products, numbered from the reset."""
 
     def __init__(self, pins: DotQuantizePins, block: int) -> None:
         self.product, self.block = dot.Sent(pins), block
         self.reset()
 
     def reset(self) -> None:
-        """No beat yet, and the first block comes next."""
         self.product.reset()
         self.products: list[Product] = []
         self.number = 0
 
     def beat(self) -> Block | None:
-        """The block whose last beat is on the pins."""
         product = self.product.beat()
         self.products += [] if product is None else [product]
         if len(self.products) < self.block:
@@ -122,19 +118,16 @@ class DotQuantizeSubject(Subject):
 
     @property
     def held_beats(self) -> int:
-        """One in each register and in each place of the ring."""
+        """A beat in each register and in each place of the ring."""
         return self.config.latency + self.config.quantizer.block
 
     def traffic(self) -> list[Block]:
-        """Every sequence, and real tensors."""
         return [block for batch in batches(self.job) for block in blocks(self.config, batch)]
 
     def beats(self, item: Block) -> int:
-        """Blocks of all dot products."""
         return sum(len(product.blocks) for product in item.products)
 
     def drive(self, item: Block, index: int, rng: Random) -> None:
-        """Put a block of a dot product on the pins."""
         for product in item.products:
             if index < len(product.blocks):
                 self.pins.drive(product, index, rng)
@@ -142,28 +135,22 @@ class DotQuantizeSubject(Subject):
             index -= len(product.blocks)
 
     def marks(self) -> tuple[bool, bool]:
-        """Dot products are counted from the reset."""
+        """Two booleans, by the count of dot products since the reset."""
         return self.line.marks()
 
     def payload(self) -> CodesBeat:
-        """Code, scale, last."""
         return self.pins.codes()
 
     def sent(self) -> Sent:
-        """Blocks of dot products."""
         return Sent(self.pins, self.config.quantizer.block)
 
     def delivered(self, payload: Callable[[], tuple[int, ...]]) -> quantize.Delivered:
-        """Codes of a block."""
         return quantize.Delivered(payload, self.config.quantizer.block)
 
     def timeline(self) -> Timeline:
-        """The one timeline, which knows the place in the block."""
         return self.line
 
-    def group(self, item: Block) -> None:
-        """Any blocks."""
+    def group(self, item: Block) -> None: ...
 
     def result(self, outcome: DotQuantizeResults, row: int, item: object) -> list[CodesBeat]:
-        """Codes, each with its scale."""
         return result(self.config.quantizer, outcome.codes, row)

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bench.layout import Layout
-from ..dot.build import build_unit
-from ..dot.bulk import record_layout, write_products
+from ..bench.bulk import Layout
+from ..dot.unit import build_unit, record_layout, write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
-from ..quantize.bulk import codes_layout
 from ..quantize.item import CodesBeat, codes_beats, words
-from . import simplify
+from ..quantize.unit import codes_layout
+from .failures import complexity, describe_failure, simpler
 from .item import Batch, DotQuantizeResults, batch_of, block_of, blocks, plain
-from .report import describe_failure
 from .stimulus import traffic
 
 TENSOR_BLOCKS = 5000  # of real tensors in bulk mode, unless all are asked for
@@ -28,19 +26,19 @@ class DotQuantizeStream(StreamUnit):
     """A `DotQuantizeUnit`; an item is a block of dot products."""
 
     def build(self, verilog: Path) -> Build:
-        """The unit in the bench top of dot units."""
         job = self.job
         return build_unit(
-            self.config,
+            self.layout(),
             verilog,
             job.build_directory / "build",
+            module="mxdot_dot_quantize",
             executable=job.directory / "sim",
             waves=job.waves,
             coverage=job.coverage,
         )
 
     def layout(self) -> Layout:
-        """Blocks of dot products, and beats of one code."""
+        """Records of dot products, and results of one code each."""
         size, inputs = record_layout(self.config.dot)
         words, outputs, _, ones = codes_layout(self.config.quantizer)
         code = [field._replace(port="out_code") for field in outputs if field.port == "out_codes"]
@@ -48,44 +46,35 @@ class DotQuantizeStream(StreamUnit):
         return Layout(size, inputs, words, (*code, *others), ends="in_last", ones=ones)
 
     def batches(self) -> list[Batch]:
-        """Every sequence, and real tensors."""
         blocks = None if self.job.all_tensors else TENSOR_BLOCKS
         return [traffic(self.job, "bulk", self.job.bulk, blocks)]
 
     def placed(self, batch: Batch, places: NDArray[np.int64]) -> Batch:
-        """Blocks are numbered, for the words of the shift register."""
+        """The batch with numbered blocks, for the words of the shift register."""
         return replace(batch, number=places)
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
-        """A record for each block of each dot product."""
         (batch,) = batches
         write_products(path, self.config.dot, batch.products, batch.order[order].ravel())
 
     def words(self, outcome: DotQuantizeResults) -> NDArray[np.uint32]:
-        """Beats of one code."""
         return words(self.config.quantizer, outcome.codes)
 
     def result(self, words: NDArray[np.uint32]) -> list[CodesBeat]:
-        """Beats of one code."""
         return codes_beats(self.config.quantizer, words)
 
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
-        """number and products."""
         return plain(blocks(self.config, batch)[0])
 
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
-        """One batch."""
         batch = batch_of(self.config, [block_of(item) for item in items])
         return [batch], list(range(len(items)))
 
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Fewer and simpler dot products."""
-        return simplify.simpler(self.config, item)
+        return simpler(self.config, item)
 
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        """Of all dot products."""
-        return simplify.complexity(self.config, item)
+        return complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
-        """With results, and operands of one dot product."""
         return describe_failure(self.job, failure)

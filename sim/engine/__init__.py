@@ -1,1 +1,1 @@
-"""What carries a regression out: units side by side, Verilator, progress, reports, files."""
+"""The engine of a regression: units side by side, Verilator, progress, reports, files."""

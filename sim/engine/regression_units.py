@@ -1,39 +1,61 @@
-"""The regression matrix: which units are simulated, by default and in full."""
+"""The units that are simulated: the default, full and smoke matrices."""
 
+import hashlib
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from ...model import MACHINES, MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
+from ...model import (
+    MACHINES,
+    MX_FORMATS,
+    DotConfig,
+    DotQuantizeConfig,
+    MatmulConfig,
+    QuantizeConfig,
+    accumulator,
+)
 from ...model.accumulators import KINDS, PRESETS
 from ...model.formats import ROUNDINGS
+from ...model.pipeline.placement import stage_limits
 from ...model.quantize import SCALE_RULES
-from ...model.units import MatmulConfig
 from ...model.units.base import LANES
 from ...model.units.dot import EVERY_FORMAT, MAX_INTERLEAVE
 from ..quantize.stimulus import every_pair
-from .names import file_name
+
+LONGEST = 80
+"""Characters of a file name: file systems take 255, a line of the summary little more than 80."""
+_DIGEST = 16
+
+
+def file_name(name: str) -> str:
+    """`name`, or the beginning and a digest of a name that is too long for a file."""
+    if len(name) <= LONGEST:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: LONGEST - _DIGEST - 1]}-{digest}"
+
 
 EVERY_ELEMENT = ",".join(MX_FORMATS)
 WIDER = ("e4m3fnuz", "e5m2fnuz", "fp16", "bf16", "tf32", "bf16xint4", "fp16xe2m1")
 BULK = 20_000
+SMOKE_LANES = 8
 FULL_BULK = 100_000
 DOT_QUANTIZE_BULK = 20_000
 """Dot products before a quantiser."""
 MATMUL_BULK = 3_000
-"""Results of a matrix unit in bulk mode, each of many blocks; a part of them of a real layer."""
+"""Results of a matrix unit in bulk mode, each of many blocks; some are of a real layer."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A row of the matrix: a unit of any kind. bulk: how many are simulated in bulk mode."""
+    """A row of the matrix: a unit of any kind, and the number of items in bulk mode."""
 
     config: Any
     bulk: int = BULK
 
     @property
     def name(self) -> str:
-        """Names the row, its files, and the row to repeat."""
+        """Name of the row and of its files."""
         return file_name(self.config.name)
 
 
@@ -58,10 +80,10 @@ def default_matrix() -> list[Unit]:
 
 
 def _matmul_units() -> list[Unit]:
-    """Streams of single bytes, of odd widths, of several steps a beat; with and without D.
+    """Streams of single bytes, of odd widths, of several steps per beat; with and without D.
 
-    Tiles that take turns: of deep loops, with as many running values as registers, and with more.
-    B that is kept. E4M3 scales, several of a block.
+    Tiles that take turns: of deep loops, with as many running values as registers, and with more. B
+    that is kept. E4M3 scales, several per block.
     """
     return [
         _matmul(4, 4, _unit("aligned:13", "e4m3", 8, 4), depth=16),
@@ -80,10 +102,10 @@ def _quantize(formats: str, bulk: int, **options: Any) -> Unit:
 
 
 def _quantize_units() -> list[Unit]:
-    """Every format, source, rule, rounding and policy; blocks of one beat and of several; scales
-    of E4M3, micro-exponents, and formats that the unit chooses.
+    """Every format, source, rule, rounding and policy; blocks of one beat and of several.
 
-    The first one meets every bfloat16 value under at least five scales, both ends among them.
+    Scales of E4M3, micro-exponents, and formats that the unit chooses. The first unit meets every
+    bfloat16 value under at least five scales, both ends among them.
     """
     return [
         _quantize(EVERY_ELEMENT, 190_000, block=16, source="bfloat16", scale_rule="floor,ceil,even",
@@ -105,7 +127,7 @@ def _quantize_units() -> list[Unit]:
 
 
 def _more_quantize_units() -> list[Unit]:
-    """Other formats, sources and policies beside scales of E4M3, micro-exponents and choices."""
+    """Other formats, sources and policies for E4M3 scales, micro-exponents and choices."""
     return [
         _quantize("e4m3,int8", FULL_BULK, block=4, source="bfloat16", nonfinite="element", beats=2,
                   scales="e4m3", stages=3),
@@ -188,8 +210,10 @@ def _dot_units() -> list[Unit]:
 
 
 def _large_units() -> list[Unit]:
-    """For `FULL=1`: units whose datapaths others of the default matrix have, mostly narrower; and
-    CDNA1's BF16, for its time."""
+    """Units for `FULL=1`: datapaths that narrower units of the default matrix have.
+
+    CDNA1's BF16 is here for its long time.
+    """
     fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
     return [
         _unit("hopper-promoted", "e4m3", 128, 15),
@@ -244,7 +268,7 @@ def _large_units() -> list[Unit]:
 
 
 def _wider_units() -> list[Unit]:
-    """Elements of 16 bits and more, alone and beside narrow ones, and those of FNUZ."""
+    """Elements of 16 bits and more, alone and mixed with narrow ones; FNUZ formats."""
     return [
         _unit("exact", "fp16", 4, 5),
         _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
@@ -268,7 +292,7 @@ def _narrow_units() -> list[Unit]:
 
 
 def _scaled_units() -> list[Unit]:
-    """E4M3 scales, alone and several of a beat; groups that meet in one alignment."""
+    """E4M3 scales, alone and several per beat; groups that meet in one alignment."""
     return [
         _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
         _unit("exact", "e2m1", 16, 6, scales="e4m3"),
@@ -283,7 +307,7 @@ def _scaled_units() -> list[Unit]:
 
 
 def _amd_units() -> list[Unit]:
-    """AMD's machines: a beat is a step, but for two beside each other.
+    """AMD's machines: a beat is a step, except for two with steps side by side.
 
     CDNA1's BF16 takes as long as four others: `_large_units` has it.
     """
@@ -312,11 +336,10 @@ ACCUMULATORS = (*(text for kind in KINDS.values() for text in kind.examples), *P
 
 
 def full_matrix() -> list[Unit]:
-    """The default matrix, large units, every accumulator x format x (shallowest, middle, deepest),
-    and lanes.
+    """The default matrix, large units, and every accumulator with every format.
 
-    And a matrix unit of every accumulator, one whose tiles take turns, and one before a quantiser;
-    and every machine.
+    Each accumulator has the shallowest, a middle and the deepest pipeline, several lanes, a matrix
+    unit, one whose tiles take turns, and a unit before a quantiser. Every machine is there too.
     """
     units = [*default_matrix(), *_large_units()]
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in units]
@@ -346,3 +369,53 @@ def full_matrix() -> list[Unit]:
         turns = _unit(rule, formats[0], 8, high, interleave=tiles)
         units.append(_matmul(2, 2, turns, depth=4, keep_b=True))
     return list({unit.name: unit for unit in units}.values())
+
+
+def smoke_matrix() -> list[Unit]:
+    """Small units for a second simulator, minutes on two cores.
+
+    Every accumulator and preset, then inputs and outputs that few units have.
+    """
+    return [*map(_smoke_unit, ACCUMULATORS), *_smoke_options(), *_smoke_quantizers()]
+
+
+def stream_matrix() -> list[Unit]:
+    """The smoke matrix, and the units of the default one with one stream in and one out."""
+    units = [*smoke_matrix(), *default_matrix()]
+    chosen = [unit for unit in units if not isinstance(unit.config, MatmulConfig)]
+    return list({unit.name: unit for unit in chosen}.values())
+
+
+def _smoke_unit(rule: str) -> Unit:
+    formats = "int8" if accumulator(rule).takes_integers else "e4m3,e2m1"
+    low, high = stage_limits(DotConfig(formats, SMOKE_LANES, rule).pipeline.sections)
+    return Unit(DotConfig(formats, SMOKE_LANES, rule, (low + high) // 2), BULK)
+
+
+def _smoke_options() -> list[Unit]:
+    """Side inputs, scales, micro-exponents, products in flight, no flags."""
+    dot = DotConfig("e4m3", 4, "aligned:13", 3)
+    configs = [
+        DotConfig("int8xint4", 8, "int32", 4, "uint8:multiply", scales="u4", zero_points="ab"),
+        DotConfig("int8", 4, "int32", 5, "float16:scale", zero_points="a"),
+        DotConfig("int8", 4, "int32", 3, "int8_full:shift"),
+        DotConfig("int5,int3", 8, "aligned:13", 4, micro=True),
+        DotConfig("e2m1", 16, "blackwell", 5, scales="e4m3", scale_block=4),
+        DotConfig("e4m3", 8, "aligned:13", 9, interleave=4),
+        DotConfig("bf16", 4, "fused:25:bfloat16", 3, "bfloat16"),
+        DotConfig("e3m2", 8, "aligned:13", 2, status=False, load_c=False),
+        DotQuantizeConfig(dot, "e4m3", 8),
+    ]
+    return [Unit(config, BULK) for config in configs]
+
+
+def _smoke_quantizers() -> list[Unit]:
+    configs = [
+        QuantizeConfig(EVERY_ELEMENT, 4, "bfloat16", "floor,ceil,even", nonfinite="element"),
+        QuantizeConfig("e2m1,int8", 8, scale_rule="even", rounding="stochastic", beats=4),
+        QuantizeConfig("e5m2", 4, "float16", rounding="stochastic", random="lfsr", stages=1),
+        QuantizeConfig("e2m1", 16, scales="e4m3", stages=10),
+        QuantizeConfig("sm8,int3", 8, micro=True, beats=2),
+        QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=4),
+    ]
+    return [Unit(config, BULK) for config in configs]

@@ -1,20 +1,22 @@
 """Units with one stream in and one out, from build to failures: cycle by cycle, then in bulk.
 
-A kind of such units is a subclass of `StreamUnit`, which is the runner of its row in kinds.py.
+A kind of these units is a subclass of `StreamUnit`, which is the runner of its row in kinds.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.units import UnitConfig
 from ..bench import bulk
-from ..bench.layout import Layout
-from ..kinds import named
+from ..bench.bulk import Layout
+from ..kinds import kind_of, named
 from .job import Failure, UnitJob
 from .unit import (
     KEPT_FAILURES,
@@ -27,9 +29,11 @@ from .unit import (
 )
 from .verilator import Build, SimulationError
 
+T = TypeVar("T")
 Simulation = Build | bulk.Streaming
 NEIGHBOURS = 64  # items before the first failure that are kept with it, for one that needs them
 REPLAY_LIMIT = 60.0  # seconds
+MOST_PAIRS = 40  # members of which every pair is tried
 
 
 class Batch(Protocol):
@@ -44,8 +48,7 @@ class Batch(Protocol):
 
 @dataclass(frozen=True)
 class StallChances:
-    """How the streams of a bulk run behave: chances of a gap and of a stall in 1/256 per cycle, and
-    the seed of both."""
+    """Chances of a gap and of a stall in 1/256 per cycle in a bulk run, and the seed of both."""
 
     gap: int = 8
     stall: int = 16
@@ -74,7 +77,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a few items gave, in their order: plain results, None for one that did not come."""
+    """Results of a few items in their order, as plain values; None for one that did not come."""
 
     got: list[list[Any] | None]
     want: list[list[Any]]
@@ -94,7 +97,7 @@ class Replayed:
 
 
 class StreamUnit(ABC):
-    """One job; what is the kind's own is in the subclass. A result is a row of 32-bit words."""
+    """One job of a kind with one stream in and one out. A result is a row of 32-bit words."""
 
     def __init__(self, job: UnitJob) -> None:
         self.job, self.config = job, job.config
@@ -105,34 +108,34 @@ class StreamUnit(ABC):
 
     @abstractmethod
     def layout(self) -> Layout:
-        """Where its pins are in records and results."""
+        """Places of its pins in records and results."""
 
     @abstractmethod
     def batches(self) -> Sequence[Any]:
         """The items of bulk mode, a `Batch` for each group that the model takes at once."""
 
     def placed(self, batch: Any, places: NDArray[np.int64]) -> Any:
-        """`batch` that knows the place of each item in the run, where results depend on it."""
+        """The batch with the place of each item in the run, where results depend on it."""
         return batch
 
     def aimed(self, batch: Any) -> Any:
-        """`batch` of bulk mode with items that their places in the run call for."""
+        """The batch of bulk mode with items that their places in the run call for."""
         return batch
 
     def arranged(self, batches: Sequence[Any], order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The order in which the results of items sent in about this order come."""
+        """The order of results, of items sent in about this order."""
         return order
 
     @abstractmethod
     def write(self, path: Path, batches: Sequence[Any], order: NDArray[np.int64]) -> None:
-        """The records of all items in this order: indices into the batches, one after the other."""
+        """Write the records of all items in this order: numbers counted through the batches."""
 
     @abstractmethod
     def words(self, outcome: Any) -> NDArray[np.uint32]:
-        """What the bench top writes of the model's outcome for a batch, (n, words)."""
+        """Words that the bench top writes for the model's outcome of a batch, (n, words)."""
 
     def placed_words(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The words of all results in their order, with what depends on that."""
+        """The words of all results in their order, with all that depends on the order."""
         return words
 
     @abstractmethod
@@ -145,23 +148,23 @@ class StreamUnit(ABC):
 
     @abstractmethod
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Any], list[int]]:
-        """The inverse of `plain`: batches, and where in them, counted through, each item is."""
+        """The inverse of `plain`: batches, and the place of each item, counted through them."""
 
     @abstractmethod
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Items with less in them: one or several steps towards the simplest."""
+        """Items with less in them, one or several steps towards the simplest."""
 
     @abstractmethod
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        """Less for a simpler item; what counts most comes first."""
+        """A key that is less for a simpler item; the most important part comes first."""
 
     @abstractmethod
     def report(self, verilog: Path, failure: Failure) -> str:
-        """What people read of a failure."""
+        """The report of a failure, for people."""
 
     @classmethod
     def run(cls, job: UnitJob, progress: Progress, found: UnitResult) -> None:
-        """Simulate; what was found goes to `found`."""
+        """Simulate the job; results go to `found`."""
         unit = cls(job)
         progress("verilog")
         verilog = verilog_of(job)
@@ -203,8 +206,11 @@ class StreamUnit(ABC):
         timing: StallChances = AT_ONCE,
         waves: Path | None = None,
     ) -> Replayed:
-        """What these items give after a reset, one after the other or, where the unit interleaves
-        them, mixed. SimulationError for a unit that does not finish them."""
+        """Results of these items after a reset, one after the other, or mixed where the unit
+        interleaves.
+
+        SimulationError for a unit that does not finish them.
+        """
         batches, places = self.gathered(items)
         order = self.arranged(batches, np.array(places, np.int64))
         (sent,) = self._send(build, batches, order, [timing], "replay", waves, REPLAY_LIMIT)
@@ -225,8 +231,11 @@ class StreamUnit(ABC):
         waves: Path | None,
         time_limit: float,
     ) -> Iterator[Sent]:
-        """Streams the items in their order through the unit, once for each of the timings; files
-        are called `name`. SimulationError, which begins with the timing, where one does not end."""
+        """Stream the items in their order through the unit, once for each timing.
+
+        Files are called `name`. SimulationError for a run that does not end; its text begins with
+        the timing.
+        """
         batches = self._placed(batches, order)
         records, results = (
             self.job.directory / f"{name}.{what}" for what in ("records", "results")
@@ -269,7 +278,7 @@ class StreamUnit(ABC):
         ]
 
     def _timings(self) -> Iterator[StallChances]:
-        """Of the rounds of bulk mode: few gaps and stalls, then each chance in turn."""
+        """Timings of the rounds of bulk mode: few gaps and stalls, then each chance in turn."""
         yield StallChances(seed=self.job.seed % 2**31)
         rng = self.job.rng("bulk rounds")
         gaps, stalls = (rng.permutation(CHANCES).tolist() for _ in range(2))
@@ -279,7 +288,7 @@ class StreamUnit(ABC):
             yield StallChances(gaps[place], stall, int(rng.integers(2**31)))
 
     def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
-        """All rounds, or those to the first that failed."""
+        """Run all rounds, up to the first that fails."""
         job = self.job
         batches = self.batches()
         order = job.rng("bulk order").permutation(sum(map(len, batches)))
@@ -308,7 +317,7 @@ class StreamUnit(ABC):
         return failures
 
     def _compared(self, sent: Sent, found: UnitResult) -> list[Failure]:
-        """The first that are wrong of one round."""
+        """The first wrong items of one round."""
         got, want = sent.got, sent.want
         count = min(len(got), len(want))
         wrong = np.flatnonzero((got[:count] != want[:count]).any(axis=1))
@@ -344,3 +353,55 @@ def _item(batches: Sequence[Batch], number: int) -> Batch:
             return batch.take(slice(number, number + 1))
         number -= len(batch)
     raise IndexError(number)
+
+
+def stream_unit_of(config: UnitConfig) -> type[StreamUnit] | None:
+    """The `StreamUnit` that runs units of this kind; None for a kind with another runner."""
+    return getattr(kind_of(config).run, "__self__", None)
+
+
+def restarts(config: UnitConfig) -> bool:
+    """True when the unit's records may be dealt to many runs, each after a reset."""
+    kind = stream_unit_of(config)
+    return kind is not None and kind(UnitJob("", config, 0, Path())).layout().restarts
+
+
+def in_groups(items: Sequence[T], key: Callable[[T], Hashable]) -> tuple[list[list[T]], list[int]]:
+    """Groups of items of one key each, and the place of each item, counted through the groups."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, item in enumerate(items):
+        groups.setdefault(key(item), []).append(i)
+    order = [i for rows in groups.values() for i in rows]
+    places = sorted(range(len(order)), key=order.__getitem__)
+    return [[items[i] for i in rows] for rows in groups.values()], places
+
+
+def parts(members: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """Proper parts of a set, to try when something smaller that still fails is looked for.
+
+    None, each one, each pair of up to `MOST_PAIRS`, halves to eighths, all but one.
+    """
+    yield ()
+    if len(members) > 1:
+        yield from ((member,) for member in members)
+    if 2 < len(members) <= MOST_PAIRS:
+        yield from combinations(members, 2)
+    for count in (8, 4, 2):
+        if len(members) >= 2 * count:
+            size = -(-len(members) // count)
+            yield from (tuple(members[i : i + size]) for i in range(0, len(members), size))
+    if len(members) > 3:
+        yield from (
+            tuple(other for j, other in enumerate(members) if j != i) for i in range(len(members))
+        )
+
+
+def fewer_ones(bits: int) -> Iterator[int]:
+    """Positive numbers with fewer of the ones of `bits`: without the lowest, without a half."""
+    lowest = bits & -bits
+    if bits != lowest:
+        yield bits ^ lowest
+    places = [i for i in range(bits.bit_length()) if bits >> i & 1]
+    if len(places) > 3:
+        kept = places[len(places) // 2 :]
+        yield sum(1 << i for i in kept)

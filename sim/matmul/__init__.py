@@ -1,1 +1,1 @@
-"""Co-simulation of the matrix unit: its streams and registers, in bulk, and a real layer."""
+"""Matrix units in a regression, and a real layer through one."""

@@ -1,21 +1,148 @@
-"""One bench around one matrix unit: it runs jobs, and checks everything about each of them."""
+"""The bench of one matrix unit: it runs jobs, watches the pins, and checks all about each job."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from cocotb.triggers import FallingEdge
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from ...model.trace import FLAG_NAMES
+from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.layout import Golden
 from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS
 from ..engine.job import CycleReport, Failure, UnitJob
 from .ends import Ends
-from .features import COUNTER_ENDS, hits
+from .features import COUNTER_ENDS, HANDSHAKES, hits
 from .item import Product, compare, describe
 from .stimulus import least_cycles, random_product, short_blocks
-from .watch import Watch
+
+
+class Channel:
+    """The unit's side of one channel: an offer stays unchanged until it is taken."""
+
+    def __init__(self, dut: Any, prefix: str, payload: tuple[str, ...], name: str) -> None:
+        self.name = name
+        self.valid, self.ready = (getattr(dut, f"{prefix}{pin}") for pin in ("valid", "ready"))
+        self.payload = [getattr(dut, f"{prefix}{pin}") for pin in payload]
+        self.offer: tuple[int, ...] | None = None
+
+    def kept(self) -> bool:
+        """Called once a cycle; False when an offer of the previous cycle that was not taken is
+        gone."""
+        now = tuple(int(pin.value) for pin in self.payload) if int(self.valid.value) else None
+        kept = self.offer in (None, now)
+        # Reading a pin takes longer than the rest: `ready` where it matters.
+        self.offer = None if now is None or int(self.ready.value) else now
+        return kept
+
+
+class Watch:
+    """Looks at the pins at every rising edge.
+
+    Since the last `forget`: events, (side, HANDSHAKES) seen; by side, beats taken, bytes of them by
+    TKEEP, and bytes_late, those taken while irq was high. With only the interrupt of errors enabled
+    the unit must discard these. withdrawn: set while software resets the unit, when an offer of C
+    may go.
+    """
+
+    def __init__(self, dut: Any, config: MatmulConfig, error: Callable[[str], None]) -> None:
+        self.dut, self.error = dut, error
+        prefixes = {side: f"s_axis_{side}" for side in config.inputs} | {"c": "m_axis_c"}
+        names = ("tvalid", "tready", "tlast", "tkeep")
+        self.pins = {
+            side: tuple(getattr(dut, f"{prefix}_{name}") for name in names)
+            for side, prefix in prefixes.items()
+        }
+        self.channels = [
+            Channel(dut, "m_axis_c_t", ("data", "keep", "last"), "a beat of C"),
+            Channel(dut, "s_axil_b", ("resp",), "the response to a write"),
+            Channel(dut, "s_axil_r", ("data", "resp"), "the response to a read"),
+        ]
+        self.write_pins = [
+            (getattr(dut, f"s_axil_{name}valid"), getattr(dut, f"s_axil_{name}ready"))
+            for name in ("aw", "w")
+        ]
+        self.events: set[tuple[str, str]] = set()
+        self.beats = dict.fromkeys(self.pins, 0)
+        self.bytes = dict.fromkeys(self.pins, 0)
+        self.bytes_late = dict.fromkeys(self.pins, 0)
+        self.ended: set[str] = set()
+        self.now = self.written = self.launched = self.finished = self.fed = 0
+        self.withdrawn = False
+        cocotb.start_soon(self._run())
+
+    def forget(self) -> None:
+        """Begin a new job."""
+        self.events.clear()
+        self.ended.clear()
+        for counts in (self.beats, self.bytes, self.bytes_late):
+            counts.update(dict.fromkeys(self.pins, 0))
+
+    def launch(self) -> None:
+        """Take the last write of a register as the start."""
+        self.launched = self.written
+
+    @property
+    def length(self) -> int:
+        """Cycles of the last job, from the one after its start to that of C's last beat."""
+        # The write of the start is taken, carried out, and seen in the cycle after.
+        return self.finished - self.launched - 1
+
+    @property
+    def sending(self) -> int:
+        """Cycles from the last beat of A and B to the last one of C."""
+        return self.finished - self.fed
+
+    @property
+    def phase(self) -> str:
+        """Progress of the streams of a job, a name."""
+        inputs = set(self.pins) - {"c"}
+        if not any(self.beats.values()):
+            return "start"
+        if self.beats["c"] == 0:
+            return "operands"
+        return "tail" if {"a", "b"} <= self.ended & inputs else "results"
+
+    async def _run(self) -> None:
+        dut, edge = self.dut, RisingEdge(self.dut.clk)
+        while True:
+            await edge
+            self.now += 1
+            if int(dut.rst.value):
+                for channel in self.channels:
+                    channel.offer = None
+                continue
+            for valid, ready in self.write_pins:  # the later of both completes the write
+                if int(valid.value) and int(ready.value):
+                    self.written = self.now
+            for side, (valid, ready, last, keep) in self.pins.items():
+                shake = int(valid.value), int(ready.value)
+                if shake != (0, 0):
+                    self.events.add((side, HANDSHAKES[shake]))
+                if shake == (1, 1):
+                    self._count(side, int(keep.value).bit_count(), bool(int(last.value)))
+            self._check_channels()
+
+    def _check_channels(self) -> None:
+        for channel in self.channels:
+            may_go = self.withdrawn and channel is self.channels[0]
+            if not channel.kept() and not may_go:
+                self.error(f"cycle {self.now}: {channel.name} changed before it was taken")
+
+    def _count(self, side: str, size: int, last: bool) -> None:
+        """Count a beat of this many bytes that was taken."""
+        self.beats[side] += 1
+        self.bytes[side] += size
+        self.bytes_late[side] += size * int(self.dut.irq.value)
+        if last:
+            self.ended.add(side)
+            self.finished = self.now
+            if side in "ab":
+                self.fed = self.now
+
 
 KEPT_ERRORS, KEPT_FAILURES = 20, 5
 CYCLE_COUNTERS = [name for name in COUNTERS if not name.startswith(("CYCLES", "DISCARDED"))]
@@ -26,7 +153,7 @@ SLACK = 4000  # cycles beyond what a job could need
 class Bench:
     """The ends of the unit's streams, its software, and a report.
 
-    hits: for coverage, a dict of features and their bins for each thing that happened.
+    hits: for coverage, a dict of features and their bins per event.
     """
 
     def __init__(self, dut: Any) -> None:
@@ -40,10 +167,10 @@ class Bench:
         self.report = CycleReport()
         self.hits: list[dict[str, set[object]]] = []
         self.lifts: dict[str, int] = {}
-        """What the bench added to counters of this job, by name."""
+        """The bench's additions to counters of this job, by name."""
         self.hangs = 0
         self.what = ""
-        """What is being done, for messages."""
+        """The current job or fault, for messages."""
 
     def error(self, text: str) -> None:
         """Note an error: the run goes on, and fails."""
@@ -51,7 +178,7 @@ class Bench:
             self.report.errors.append(f"{self.what}: {text}")
 
     def check(self, right: bool, text: str) -> bool:
-        """Note an error unless it is right."""
+        """Note an error unless `right`, which is returned."""
         if not right:
             self.error(text)
         return right
@@ -65,13 +192,13 @@ class Bench:
         return random_product(config, self.numbers, mode, m, n, blocks)
 
     def patience(self, product: Product) -> int:
-        """Cycles after which a job is lost: what it takes under the slowest ends, and more."""
+        """Cycles after which a job is lost: more than it takes under the slowest ends."""
         return SLACK + 40 * least_cycles(self.config, product.tiles(self.config))
 
     # A job ----------------------------------------------------------------------------------------
 
     async def begin(self, product: Product, packets: dict[str, bytes]) -> None:
-        """Describe a job, start it, and send, in any order that is allowed."""
+        """Describe a job, start it, and send its packets, in any order that is allowed."""
         self.watch.forget()
         self.lifts.clear()
         await self.ends.configure(product.words(self.config))
@@ -86,7 +213,6 @@ class Bench:
             self.send(packets)
 
     def send(self, packets: dict[str, bytes]) -> None:
-        """Queue the packets."""
         for side, packet in packets.items():
             self.ends.send(side, packet)
 
@@ -97,9 +223,9 @@ class Bench:
         *,
         clear: bool = True,
     ) -> dict[str, int]:
-        """Wait for a job's end and check it; the counters.
+        """Wait for a job's end and check it; returns the counters.
 
-        errors: those that STATUS must have. clear: clear STATUS.
+        errors: errors that STATUS must have. clear: clear STATUS.
         """
         status = await self.ends.ended(self.patience(product))
         found = await self.ends.errors()
@@ -118,7 +244,7 @@ class Bench:
         return counters
 
     async def multiply(self, product: Product, *, clear: bool = True) -> dict[str, int]:
-        """Run a job with nothing wrong about it; its counters. clear: clear STATUS afterwards."""
+        """Run a job without faults; returns its counters. clear: clear STATUS afterwards."""
         await self.begin(product, product.packets(self.config))
         return await self.finish(product, clear=clear)
 
@@ -131,7 +257,7 @@ class Bench:
             register.value = below
 
     async def counters(self) -> dict[str, int]:
-        """All counters, without what the bench added to them."""
+        """All counters, less the bench's own additions."""
         values = await self.ends.counters()
         for name, lift in self.lifts.items():
             value, values[name] = values[name], (values[name] - lift) % 2**COUNTER_BITS
@@ -145,7 +271,7 @@ class Bench:
     # Checks ---------------------------------------------------------------------------------------
 
     def check_c(self, product: Product, want: Golden) -> None:
-        """One packet of C has come, and holds what the model says."""
+        """Check that one packet of C has come, with the model's results."""
         if not self.check(not self.ends.sink.empty(), "no packet of C came"):
             return
         packet = bytes(self.ends.sink.recv_nowait())
@@ -165,8 +291,11 @@ class Bench:
                 self.report.failures.append(Failure(item, [wrong.got], [wrong.want], where))
 
     def check_counters(self, product: Product, counters: dict[str, int]) -> None:
-        """STEPS are the schedule's, WAIT_UNIT no more, TAIL what follows the last step; and every
-        cycle went to one thing."""
+        """Check the counters of a job.
+
+        STEPS are the schedule's, WAIT_UNIT is no more, TAIL follows the last step, and every cycle
+        went to one thing.
+        """
         tiles = product.tiles(self.config)
         steps, waits = tiles.steps, self.config.waits(tiles)
         self.check(counters["STEPS"] == steps, f"STEPS is {counters['STEPS']}, wanted {steps}")
@@ -184,20 +313,20 @@ class Bench:
         self.report.cycles += cycles
 
     def check_parts(self, counters: dict[str, int]) -> None:
-        """Every cycle went to one thing, whether the job came to its end or not."""
+        """Check that every cycle went to one thing, whether the job came to its end or not."""
         total = sum(counters[name] for name in CYCLE_COUNTERS)
         cycles = counters["CYCLES"]
         self.check(cycles == total, f"CYCLES is {cycles}, its parts are {total}")
 
     async def check_flags(self, want: Golden) -> None:
-        """FLAGS are the or of all results' flags."""
+        """Check that FLAGS are the or of all results' flags."""
         got = await self.ends.read("FLAGS")
         found = sum(got[name] << i for i, name in enumerate(FLAG_NAMES))
         self.check(found == want.flags, f"FLAGS are {found:05b}, wanted {want.flags:05b}")
         self.hits.append({"flags": {"some" if want.flags else "none"}})
 
     async def recover(self) -> None:
-        """After a hang, so that what follows is not lost too."""
+        """Reset after a hang, so that the next jobs can run."""
         self.ends.pause({}, 1, self.rng)
         await self.ends.reset()
 

@@ -6,7 +6,7 @@
 //   - bulk: with +bulk_program=FILE everything runs here, without Python: the clock, the register
 //     accesses of that file, the operands of +bulk_a=FILE, +bulk_b=FILE and +bulk_d=FILE, C to
 //     +bulk_c=FILE and what registers hold to +bulk_registers=FILE. The files are defined in
-//     sim/matmul/bulk.py.
+//     sim/matmul/unit.py.
 //
 // Bulk options: +bulk_a_bytes=N, +bulk_b_bytes=N and +bulk_d_bytes=N give the length of the packets;
 // +bulk_gap=N and +bulk_stall=N the chance, in 1/256, that a stream offers nothing new and that C is

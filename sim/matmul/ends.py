@@ -1,4 +1,4 @@
-"""What a system around the matrix unit does: the ends of its streams, and its software."""
+"""The system around the matrix unit: the ends of its streams, and its software."""
 
 import itertools
 import logging
@@ -26,7 +26,7 @@ STATES = ("busy", "done")
 
 
 class HangError(AssertionError):
-    """The unit is still busy after so many cycles."""
+    """The unit is still busy at the time limit."""
 
 
 class Ends:
@@ -43,14 +43,14 @@ class Ends:
         self._fill_bytes_not_written()
         self._protections = itertools.cycle(map(AxiProt, range(8)))
         self.counter_registers = _counter_registers(dut)
-        """The registers of the counters, by name, as far as the simulation has them."""
+        """Registers of the counters that the simulation has, by name."""
         loggers = [end.log for end in (*self.sources.values(), self.sink)]
         loggers += [self.software.write_if.log, self.software.read_if.log]
         for log in loggers:
             log.setLevel(logging.ERROR)
 
     def _fill_bytes_not_written(self) -> None:
-        """Bytes whose WSTRB is 0 hold ones, where the library sends zeros."""
+        """Put ones into bytes whose WSTRB is 0; the library sends zeros."""
         channel = self.software.write_if.w_channel
         send = channel.send
 
@@ -65,19 +65,18 @@ class Ends:
     # Clock and reset ------------------------------------------------------------------------------
 
     async def cycles(self, count: int = 1) -> None:
-        """Wait."""
         if count > 0:
             await ClockCycles(self.dut.clk, count)
 
     async def reset(self, cycles: int = 2) -> None:
-        """The reset pin, and all ends of streams begin afresh."""
+        """Pull the reset pin, and empty all ends of streams."""
         self.dut.rst.value = 1
         await self.flush(cycles)
         self.dut.rst.value = 0
         await self.cycles()
 
     async def flush(self, cycles: int = 1) -> None:
-        """Ends of streams drop what they have."""
+        """Drop everything that ends of streams have."""
         self.dut.ends_rst.value = 1
         await self.cycles(cycles)
         self.dut.ends_rst.value = 0
@@ -86,16 +85,17 @@ class Ends:
         await self.cycles()
 
     def drop_c(self) -> None:
-        """The receiver of C alone drops what it has."""
+        """Drop everything that the receiver of C has."""
         self.sink.assert_reset()
         self.sink.clear()
 
     # Streams --------------------------------------------------------------------------------------
 
     def pause(self, shares: dict[str, float], length: float, rng: Random) -> None:
-        """Each end pauses for its share of the cycles, so many at a time on average; 0 never.
+        """Set the share of the cycles that each end pauses, and the mean length of a pause; 0 is
+        never.
 
-        By side of the streams; "software" stands for all channels of the registers.
+        shares: by side of the streams; "software" stands for all channels of the registers.
         """
         write, read = self.software.write_if, self.software.read_if
         channels = (write.aw_channel, write.w_channel, write.b_channel)
@@ -108,12 +108,11 @@ class Ends:
             end.pause = False
 
     def stop(self, side: str) -> None:
-        """This end of a stream pauses until `resume`."""
+        """Pause this end of a stream until `resume`."""
         self.ends[side].clear_pause_generator()
         self.ends[side].pause = True
 
     def resume(self, side: str) -> None:
-        """The end goes on."""
         self.ends[side].pause = False
 
     @property
@@ -127,17 +126,17 @@ class Ends:
 
     @property
     def quiet(self) -> bool:
-        """Whether no source has anything left and nothing came that nobody expected."""
+        """True when no source has anything left and no beat of C waits."""
         return all(source.idle() for source in self.sources.values()) and self.sink.empty()
 
     # Registers ------------------------------------------------------------------------------------
 
     async def write(self, register: str, **values: int) -> bool:
-        """Write fields, the others 0; whether it was accepted."""
+        """Write fields, the others 0; True when it was accepted."""
         return await self.poke(REGISTERS[register].offset, word(REGISTERS[register], values))
 
     async def poke(self, address: int, value: int, size: int = 4) -> bool:
-        """Write bytes at an address; whether it was accepted."""
+        """Write bytes at an address; True when it was accepted."""
         data = value.to_bytes(size, "little")
         done = await self.software.write(address, data, next(self._protections))
         return done.resp == AxiResp.OKAY
@@ -154,7 +153,6 @@ class Ends:
         return fields(REGISTERS[register], value)
 
     async def counters(self) -> dict[str, int]:
-        """All counters."""
         values = {}
         for name in COUNTERS:
             low, high = await self.read(name), await self.read(f"{name}_HIGH")
@@ -176,7 +174,7 @@ class Ends:
             assert await self.write(register, **values), f"{register} cannot be written"
 
     async def start(self) -> bool:
-        """Start the job; whether the write was accepted."""
+        """Start the job; True when the write was accepted."""
         return await self.write("CONTROL", start=1)
 
     async def ended(self, timeout: int) -> dict[str, int]:
@@ -206,7 +204,7 @@ def _stream(dut: Any, prefix: str) -> AxiStreamBus:
 
 
 def _pauses(share: float, length: float, rng: Random) -> Iterator[bool]:
-    """Whether to pause, cycle by cycle."""
+    """True in cycles of a pause."""
     begins = share / (length * (1 - share) + share)
     while True:
         pause = rng.random() < begins
@@ -215,7 +213,7 @@ def _pauses(share: float, length: float, rng: Random) -> Iterator[bool]:
 
 
 async def until(dut: Any, condition: Any, timeout: int) -> bool:
-    """Wait for a condition on the pins, at most so many cycles; whether it came."""
+    """Wait for a condition on the pins, at most `timeout` cycles; True when it came."""
     edge = RisingEdge(dut.clk)
     for _ in range(timeout):
         await edge

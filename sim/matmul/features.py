@@ -9,14 +9,15 @@ from ..bench.operands import E4M3_CLASSES
 from .ends import STATES
 from .item import Product
 from .stimulus import has_e4m3_scales, scale_bins, shapes, tile_shapes
-from .watch import HANDSHAKES
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
 ACTIVITIES = ("idle", "busy")
-"""What the unit is, by STATUS."""
+"""States of the unit by STATUS."""
 ERRORS = [field.name for field in REGISTERS["STATUS"].fields if field.name not in STATES]
 
 
+HANDSHAKES = {(1, 0): "waits", (1, 1): "moves", (0, 1): "starves"}
+"""Names of (valid, ready) of a stream."""
 COUNTER_ENDS = {"half": 2 ** (COUNTER_BITS - 1), "wrap": 2**COUNTER_BITS}
 """Values that a counter reaches with its next event: a one in the highest bit, and 0."""
 

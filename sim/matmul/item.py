@@ -1,4 +1,4 @@
-"""Products as data: what a job of a matrix unit multiplies, and what the model makes of it."""
+"""Products as data: jobs of a matrix unit, and the model's results."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ SHOWN_BLOCKS = 8  # of a result that is wrong
 class Product:
     """One job: C = A B + D.
 
-    name: what it is for, in words. mode: index into the unit's formats. a: (M, K), b: (N, K), in
+    name: its purpose, in words. mode: index into the unit's formats. a: (M, K), b: (N, K), in
     blocks of the unit's lanes. d: float32 (M, N), or None to start at 0.
     """
 
@@ -44,7 +44,7 @@ class Product:
         return config.tiles(*self.shape)
 
     def packets(self, config: MatmulConfig) -> dict[str, bytes]:
-        """What the job sends, by stream; bits that the unit ignores are random."""
+        """Packets of the job, by stream; bits that the unit ignores are random."""
         m, n, _ = self.shape
         packets = {"a": pack_a(self.a, config, n), "b": pack_b(self.b, config, m)}
         packets = {side: _noisy(p, ignored_bits(config, side)) for side, p in packets.items()}
@@ -53,7 +53,7 @@ class Product:
         return packets
 
     def words(self, config: MatmulConfig) -> dict[str, dict[str, int]]:
-        """What the registers of a job must hold, by register and field."""
+        """Values of the registers of a job, by register and field."""
         tiles = self.tiles(config)
         words = {name.upper(): {"count": count} for name, count in tiles._asdict().items()}
         return words | {
@@ -79,14 +79,14 @@ def predict(config: MatmulConfig, product: Product) -> Golden:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Where C differs first, and by how much."""
+    """The first wrong result of C, and the number of wrong ones."""
 
     row: int
     column: int
     got: int
     want: int
     count: int
-    """Results that differ in all."""
+    """Number of wrong results."""
 
 
 def compare(config: MatmulConfig, product: Product, packet: bytes, want: Golden) -> Mismatch | None:

@@ -19,22 +19,21 @@ from ...model.units.quantize import AMAX
 from ...util.data.tensors import code_format
 from ...util.files import write_file
 from ..engine.verilator import Build
-from .build import build_matmul
-from .bulk import run_bulk
 from .item import predict
 from .stimulus import real_product
+from .unit import build_matmul, run_bulk
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class LayerRun:
-    """What one layer took.
+    """Figures of one layer.
 
     tokens, outputs, length: M, N and K of activations (M, K) x weight (N, K)^T. results, wrong:
-    results compared with the model, and how many of them differ. flags, model_flags: FLAGS, and
-    what the model says of them. counters: the unit's, by name. bytes_moved: of each stream.
-    seconds: wall-clock time of the simulation, and of the model.
+    results compared with the model, and how many of them differ. flags, model_flags: FLAGS of the
+    unit and of the model. counters: the unit's, by name. bytes_moved: of each stream. seconds:
+    wall-clock time of the simulation, and of the model.
     """
 
     name: str
@@ -56,12 +55,12 @@ class LayerRun:
 
     @property
     def right(self) -> bool:
-        """Whether every result and every flag is the model's."""
+        """True when every result and every flag is the model's."""
         return self.wrong == 0 and self.flags == self.model_flags
 
     @property
     def cycles(self) -> int:
-        """From the start to the last beat of C."""
+        """Cycles from the start to the last beat of C."""
         return self.counters["CYCLES"]
 
     @property
@@ -87,7 +86,7 @@ class LayerRun:
         return self.cycles / (megahertz * 1e6)
 
     def to_dict(self, megahertz: float) -> dict[str, Any]:
-        """Plain JSON types, the figures that follow from the others too."""
+        """Plain JSON types, with the derived figures."""
         seconds = self.seconds_at(megahertz)
         return asdict(self) | {
             "utilisation": self.utilisation,
@@ -168,7 +167,7 @@ def run_layer(
 
 
 def scale_rule_of(config: MatmulConfig, given: str | None) -> str:
-    """That of the unit's scales; ValueError for one that they do not have."""
+    """The rule of the unit's scales; ValueError for a rule that they do not have."""
     scales = config.dot.scales
     if scales == E8M0.name:
         return choice("scale_rule", given or SCALE_RULES[0], SCALE_RULES)
@@ -176,7 +175,7 @@ def scale_rule_of(config: MatmulConfig, given: str | None) -> str:
 
 
 def build_for(config: MatmulConfig, directory: Path) -> Build:
-    """The simulation of the generated unit; at once when it was built before."""
+    """The simulation of the generated unit; an unchanged unit is not built again."""
     from ...hw.verilog import generate
 
     verilog = directory / "mxdot_matmul.v"

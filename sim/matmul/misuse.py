@@ -1,4 +1,4 @@
-"""Faults of software: registers that are written wrongly, and what else holds of them."""
+"""Faults of software: registers that are written wrongly, and other rules of registers."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -113,7 +113,7 @@ async def reads_while_busy(bench: Bench) -> None:
 
 
 async def _read_all(bench: Bench, product: Product, busy: int) -> None:
-    """Read every register; those that say what the unit is and what the job is are as they were."""
+    """Read every register; those of the unit's and the job's description are unchanged."""
     known = {**constants(bench.config), **product.words(bench.config)}
     bench.check((await bench.ends.read("STATUS"))["busy"] == busy, f"STATUS.busy is {1 - busy}")
     for name, register in REGISTERS.items():
@@ -128,7 +128,7 @@ async def _read_all(bench: Bench, product: Product, busy: int) -> None:
 
 
 async def unknown_addresses(bench: Bench) -> None:
-    """Accesses where nothing is, and writes to what can only be read, are refused."""
+    """Accesses to addresses without a register, and writes to read-only ones, are refused."""
     known = {register.offset: register for register in REGISTERS.values()}
     before = await _software_state(bench)
     for address in range(0, 2**ADDRESS_BITS, 4):
@@ -193,7 +193,7 @@ async def single_bytes(bench: Bench) -> None:
 
 
 async def every_bit(bench: Bench) -> None:
-    """What describes a job keeps any value that it has bits for: none, all, every second one."""
+    """A job's description keeps any value: none of its bits, all, every second one."""
     masks = {name: sum(f.mask for f in REGISTERS[name].fields) for name in sorted(CONFIGURED)}
     for pattern in (0, 2**32 - 1, 0, 0x55555555, 0xAAAAAAAA, 0):
         for name, mask in masks.items():
@@ -206,7 +206,7 @@ async def every_bit(bench: Bench) -> None:
 
 
 async def long_counts(bench: Bench) -> None:
-    """Many tiles down, then across, then many blocks: what counts them needs more digits.
+    """Many tiles down, then across, then many blocks: their counters need more digits.
 
     No end pauses: a job takes little longer than its slowest part.
     """
@@ -226,7 +226,7 @@ def _took(accepted: bool) -> str:
 
 
 async def says_what_it_is(bench: Bench) -> None:
-    """The unit says what it is."""
+    """Registers that describe the unit hold its constants."""
     for name, values in constants(bench.config).items():
         got, _ = await bench.ends.peek(REGISTERS[name].offset)
         want = word(REGISTERS[name], values)

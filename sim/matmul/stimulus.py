@@ -25,27 +25,27 @@ from .item import Product
 TILES = ((1, 1), (1, 3), (3, 1), (2, 2))
 """Tiles down and across, of every unit."""
 LONG_TILES = ((3, 1), (2, 2), (1, 3), (1, 1), (1, 1))
-"""Those of the longer products, where not every length can have every one of TILES."""
+"""Tiles of the longer products, where not every length can have every one of TILES."""
 
 Shape = tuple[tuple[int, int], int]
 """Tiles down and across, blocks of K."""
 
 CYCLES = 20_000
-"""Of all products, at full speed; under stalls they take several times as many."""
+"""Cycles of all products, at full speed; under stalls they take several times as many."""
 LONGEST = 20_000
-"""Of a product cycle by cycle, at full speed."""
+"""Cycles of a product cycle by cycle, at full speed."""
 CYCLES_PER_RESULT = 10
-"""The same where very many results are asked for."""
+"""Cycles per result of all products, where very many results are wanted."""
 JOB, LONG_JOB = 1000, 4000
-"""Cycles of a job among faults, and of one whose operands still come while results leave, or that
-counts far."""
+"""Cycles of a job among faults, and of one that counts far, or whose operands still come while
+results leave."""
 BEGIN_AND_END = 24
-"""Cycles of a job beside its steps and what travels: of software, of registers on the way."""
+"""Cycles of a job for software and registers on the way, apart from its steps and travel."""
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
 OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0, "ones": 0.0}
-"""Kinds of operands, and the weight of infinities and NaN in them; of zeros no flag is raised."""
+"""Kinds of operands, and the weight of infinities and NaN in them; zeros raise no flag."""
 ONES = "ones"
 """Sums are 1, then 1 - 2^-24, whose 24 digits are ones, to which little is added."""
 ONES_BLOCKS = (0, -24, 33, 32, -33, 24)
@@ -57,8 +57,8 @@ NAN_SCALES = 0.02
 def tile_shapes(config: MatmulConfig) -> tuple[tuple[int, int], ...]:
     """Tiles down and across that a unit treats differently.
 
-    Where tiles take turns, a row of the largest group, and rows of one tile more, of two groups: so
-    many that, where none leaves, their buffers and the dot units' queues fill up.
+    Where tiles take turns: a row of the largest group, and rows of one tile more, of two groups. If
+    no tile leaves, they fill up their buffers and the dot units' queues.
     """
     most = config.dot.interleave
     rows = -(-(most + config.dot.latency) // most) + 1
@@ -86,9 +86,8 @@ def least_cycles(config: MatmulConfig, tiles: Tiles) -> int:
 def most_cycles(config: MatmulConfig, product: Product) -> int:
     """Cycles that a job takes at most when no end of a stream pauses.
 
-    Those of its slowest part: its steps, a beat of a stream in every cycle, a row of a tile in
-    every cycle, of initial values one cycle more for each tile. Beside them its first operands and
-    its last results have their way to go.
+    They are those of its slowest part: its steps, a beat of a stream per cycle, a row of a tile per
+    cycle, and one more per tile of initial values. Then its first operands and last results travel.
     """
     tiles = product.tiles(config)
     sides = [*product.packets(config), "c"]
@@ -103,8 +102,8 @@ def most_cycles(config: MatmulConfig, product: Product) -> int:
 def shapes(config: MatmulConfig) -> list[Shape]:
     """The products that there must be.
 
-    Every shape of tiles with every number of blocks; where that takes too long (deep buffers,
-    narrow streams), each of the larger numbers with one, as far as one tile is not too long.
+    Every shape of tiles with every number of blocks. Where that takes too long (deep buffers,
+    narrow streams), each of the larger numbers has one shape, if one tile is not too long.
     """
     counts, tile_counts = block_counts(config), tile_shapes(config)
     every = [*combinations(tile_counts, counts)]
@@ -124,12 +123,12 @@ def total_cycles(config: MatmulConfig, shapes: list[Shape]) -> int:
 
 
 def short_blocks(config: MatmulConfig, tiles: tuple[int, int]) -> int:
-    """As many blocks of K as the depth, or fewer of a short job."""
+    """Blocks of K: as many as the depth, or fewer in a short job."""
     return _blocks(config.depth, JOB, lambda k: least_cycles(config, Tiles(*tiles, k)))
 
 
 def long_blocks(config: MatmulConfig, tiles: tuple[int, int]) -> int:
-    """More blocks of K than the buffers hold, or as many as come in so long a time."""
+    """More blocks of K than the buffers hold, or as many as come in `LONG_JOB` cycles."""
     return _blocks(
         2 * config.depth + 1,
         LONG_JOB,
@@ -142,15 +141,16 @@ def _blocks(most: int, cycles: int, taken: Callable[[int], int]) -> int:
 
 
 def short_counts(config: MatmulConfig) -> list[int]:
-    """Those of `block_counts` whose jobs of any shape of tiles are not too long."""
+    """The `block_counts` whose jobs of any shape of tiles are not too long."""
     counts = block_counts(config)
     last = _blocks(counts[-1], LONG_JOB, lambda k: least_cycles(config, Tiles(2, 2, k)))
     return [count for count in counts if count <= last]
 
 
 def many_along(config: MatmulConfig, axis: int) -> Tiles:
-    """One tile of one block with MANY more along an axis, or with fewer, at least one, where that
-    takes longer than LONG_JOB.
+    """One tile of one block with MANY more along an axis.
+
+    Where that takes longer than LONG_JOB there are fewer, at least one.
     """
     most = MANY
     while most > 1 and least_cycles(config, _along(axis, most)) > LONG_JOB:
@@ -159,15 +159,15 @@ def many_along(config: MatmulConfig, axis: int) -> Tiles:
 
 
 def _along(axis: int, count: int) -> Tiles:
-    """One tile of one block, with `count` more along one of the three."""
+    """One tile of one block, with `count` more along one of the three axes."""
     return Tiles(*(1 + count * (axis == place) for place in range(3)))
 
 
 def products(config: MatmulConfig, rng: Generator, results: int) -> Iterator[Product]:
     """Products of `results` results or of enough cycles: every shape and mode, then at random.
 
-    Special ones follow until there were E4M3 scales of every class, where the unit has such.
-    Sides fill their tiles in every other product and leave them ragged in the others.
+    Special ones follow until there were E4M3 scales of every class, in a unit that has them. Sides
+    fill their tiles in every other product and leave them ragged in the others.
     """
     needed, modes = shapes(config), len(config.dot.formats)
     needed += [(TILES[0], 1)] * (modes - len(needed))
@@ -194,7 +194,7 @@ def products(config: MatmulConfig, rng: Generator, results: int) -> Iterator[Pro
 
 
 def has_e4m3_scales(config: MatmulConfig) -> bool:
-    """Whether scales are E4M3."""
+    """True when scales are E4M3."""
     return config.dot.scales == E4M3.name
 
 
@@ -218,7 +218,8 @@ def random_product(
     blocks: int,
     kind: str = "near",
 ) -> Product:
-    """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D, if there can be."""
+    """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D where the unit takes
+    one."""
     dot, (format_a, format_b) = config.dot, config.dot.formats[mode]
     if kind == ONES:
         a, b = _ones(dot, format_a, m, blocks, 1.0), _ones(dot, format_b, n, blocks, -1.0)
@@ -263,8 +264,9 @@ def _e8m0_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[n
 
 
 def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
-    """From 2^-2 to 2^2, or any with the ends of every class often; among specials at least one is
-    NaN.
+    """Scales from 2^-2 to 2^2, or any scales, often ends of a class.
+
+    Among specials at least one is NaN.
     """
     if kind == "near":
         one, _ = E4M3_CLASSES["one"]

@@ -22,7 +22,7 @@ PROFILES = (
     ({"d": 0.5}, 20.0),
     ({"c": 0.75}, 20.0),  # the buffers of as many tiles as take turns fill up
 )
-"""The share of the cycles that each end pauses, and how long at a time."""
+"""Share of the cycles that each end pauses, and the mean length of a pause."""
 LONGEST = 2_000_000  # ns for one thing to do, of short jobs
 MOST_HANGS = 3  # after which nothing more is tried
 SETTLE = 50  # cycles after the last job, for beats that nobody asked for
@@ -30,7 +30,7 @@ SETTLE = 50  # cycles after the last job, for beats that nobody asked for
 
 @cocotb.test()
 async def matmul_test(dut: Any) -> None:
-    """Run everything and write the report; fails when there is anything to complain about."""
+    """Run everything and write the report; fails on any error."""
     bench = Bench(dut)
     started = time.perf_counter()
     Clock(dut.clk, 2, "ns").start()
@@ -82,7 +82,7 @@ async def _faults(bench: Bench, faults: dict[str, Fault]) -> None:
 
 
 async def _guarded(bench: Bench, work: Coroutine[Any, Any, object]) -> None:
-    """Do it; when it cannot go on, or hangs, a reset gets the unit out of it."""
+    """Do the work; a reset follows when it cannot go on, or hangs."""
     longest = LONGEST + 1000 * total_cycles(bench.config, shapes(bench.config))
     try:
         await with_timeout(work, longest, "ns")

@@ -1,1 +1,1 @@
-"""Quantisers in a regression: blocks as data, stimulus, features, and how they are simulated."""
+"""Quantisers in a regression."""

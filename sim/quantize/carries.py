@@ -41,14 +41,14 @@ def powers(outcome: QuantizeResults, micro: bool) -> NDArray[np.float64]:
 
 
 def edge(config: QuantizeConfig, batch: Batch, in_units: NDArray) -> NDArray[np.int64]:
-    """Index into EDGES for each value, one more for any other and where nothing is discarded."""
+    """Index into EDGES for each value; one more for others, and where nothing is discarded."""
     digits = discarded(in_units)
     place = digits + words_of(config, batch) - CARRY + 1
     return np.where((digits > 0) & (place >= 0) & (place < len(EDGES)), place, len(EDGES))
 
 
 def words_at_edges(config: QuantizeConfig, batch: Batch, rng: Generator) -> NDArray[np.uint32]:
-    """Words that bring many of the values to an edge; the others keep theirs.
+    """Random words that bring many of the values to an edge; the others keep theirs.
 
     config: a unit of one format.
     """
@@ -61,10 +61,10 @@ def words_at_edges(config: QuantizeConfig, batch: Batch, rng: Generator) -> NDAr
 
 
 def values_at_edges(config: QuantizeConfig, batch: Batch, rng: Generator) -> Batch:
-    """The batch with many of the values that its words allow brought to an edge.
+    """The batch with many of the values brought to an edge, as far as their words allow.
 
-    The words of shift registers are given: a value below the least element takes the digits that
-    meet its word, where the source has so many. The largest values of a block stay.
+    The words of shift registers are given. A value below the least element takes the digits that
+    meet its word, where the source has enough digits. The largest values of a block stay.
     """
     outcome = predict(config, batch)
     formats = [config.formats[place] for place in outcome.mode] if config.select else None

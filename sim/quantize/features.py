@@ -1,16 +1,16 @@
-"""What blocks exercise in a quantiser, for functional coverage: features and their goals.
+"""Features of blocks in a quantiser for functional coverage, and their goals.
 
 A feature is a set of bins that a block hits; its goal holds those that the configuration can reach.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat, QuantizeConfig
-from ...model.formats import E4M3
+from ...model.formats import E4M3, FLOAT32
 from ...model.rounding import quotient
 from ...model.schemes.scales import shared_exponent
 from ...model.units.quantize import PAIR
@@ -20,12 +20,19 @@ from ..bench.operands import (
     SCALE_CLASSES,
     class_codes,
     class_table,
+    present,
     scale_class,
 )
-from . import choice
 from .carries import EDGES, edge, powers, units
-from .item import Batch, QuantizeResults, values
-from .outer import INFINITY, OUTER_CLASSES, outer_classes
+from .item import Batch, QuantizeResults, largest_magnitudes, predict, values, words_of
+
+INFINITY = 0x7F800000
+"""Bits of a float32."""
+OUTER_CLASSES = ("zero", "negative", "subnormal", "normal", "largest", "inf", "nan")
+CHOSEN = ("first", "later")
+ALIKE = ("tie", "no error", "zeros")
+BESIDE = "beside infinity"
+
 
 VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")
 BLOCK_CLASSES = (
@@ -53,7 +60,7 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "scale": _scale_bins(config),
         "range": _range_bins(config, *formats),
         **_own_goals(config),
-        **choice.goals(config),
+        **_choice_goals(config),
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
         "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
@@ -71,8 +78,8 @@ def hits(
     """For every feature, the bins that each block of `batch` hits."""
     if config.select is None:
         return _hits(config, batch, outcome)
-    tried = choice.tried(config, batch, outcome)
-    found: dict[str, list[set[object]]] = choice.hits(config, batch, outcome, tried)
+    tried = by_each_format(config, batch, outcome)
+    found: dict[str, list[set[object]]] = _choice_hits(config, batch, outcome, tried)
     for mode, made in enumerate(tried):  # what is not chosen has been compared
         for name, bins in _hits(config.with_mode, replace(batch, mode=mode), made).items():
             column = found.setdefault(name, [set() for _ in range(len(batch))])
@@ -84,7 +91,7 @@ def hits(
 def _hits(
     config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
 ) -> Mapping[str, list[set[object]]]:
-    """Of blocks of one format."""
+    """Hits of blocks of one format."""
     fmt, rule = config.formats[batch.mode], config.scale_rules[batch.rule]
     with np.errstate(invalid="ignore"):
         wide = values(config, batch.bits).astype(np.float64)
@@ -97,9 +104,9 @@ def _hits(
     ratio = quotient(magnitude, _scaling(config, batch, outcome))
     in_units = units(fmt, ratio)
     sets = {
-        "value": _sets(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
-        "block": _sets(_block_class(wide)[:, None], BLOCK_CLASSES.__getitem__),
-        "scale": _sets(
+        "value": present(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
+        "block": present(_block_class(wide), BLOCK_CLASSES.__getitem__),
+        "scale": present(
             scale_class(outcome.scale, scale_names)[:, None], list(scale_names).__getitem__
         ),
         **(
@@ -108,8 +115,8 @@ def _hits(
             else _rule_hits(amax, fmt, rule)
         ),
         **_micro_hits(config, magnitude, outcome),
-        "element": _sets(classes, lambda i: (fmt.name, CLASSES[i])),
-        "rounding": _sets(_rounded(in_units), lambda i: (fmt.name, ROUNDED[i])),
+        "element": present(classes, lambda i: (fmt.name, CLASSES[i])),
+        "rounding": present(_rounded(in_units), lambda i: (fmt.name, ROUNDED[i])),
     }
     if config.word_bits:
         names = [(fmt.name, name) for name in EDGES]
@@ -136,15 +143,6 @@ def _hits(
     return sets
 
 
-def _sets(indices: NDArray, label: Callable[[int], object]) -> list[set[object]]:
-    """The labels of the indices that occur in each row."""
-    rows = indices.astype(np.intp)
-    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
-    np.put_along_axis(seen, rows, True, axis=1)
-    labels = [label(i) for i in range(seen.shape[1])]
-    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
-
-
 def _value_class(config: QuantizeConfig, wide: NDArray, bits: NDArray[np.uint32]) -> NDArray:
     magnitude = np.abs(wide)
     top = 2.0 ** (2 ** (config.source.exponent_bits - 1) - 1)
@@ -169,49 +167,64 @@ def _block_class(wide: NDArray) -> NDArray:
 
 
 def _rule_hits(amax: NDArray, fmt: ElementFormat, rule: str) -> dict[str, list[set[object]]]:
-    """Of a power of two: where the rule's exponent lies, and whether it carries."""
+    """Hits of a power-of-two scale: the place of the rule's exponent, and whether it carries."""
     floor = shared_exponent(amax, fmt, "floor")
     exponent = np.where(amax == 0, 0, shared_exponent(amax, fmt, rule))
     return {
-        "range": _sets(1 + _beyond(exponent)[:, None], ENDS.__getitem__),
-        "carry": _sets((exponent > floor)[:, None], lambda i: (rule, bool(i))),
+        "range": present(1 + _beyond(exponent), ENDS.__getitem__),
+        "carry": present(exponent > floor, lambda i: (rule, bool(i))),
     }
 
 
 def _quotient_hits(
     config: QuantizeConfig, batch: Batch, amax: NDArray, fmt: ElementFormat
 ) -> dict[str, list[set[object]]]:
-    """Of an E4M3 scale: the outer one, where the quotient lies, and how it is rounded."""
+    """Hits of an E4M3 scale: the outer scale, the place of the quotient, and its rounding."""
     outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
     ratio = quotient(amax, outer.astype(np.float64) * fmt.largest_finite)
     end = 1 + (ratio > E4M3.largest_finite).astype(np.int64) - (ratio < E4M3.smallest)
-    rounded = _sets(_rounded(units(E4M3, ratio))[:, None], ROUNDED.__getitem__)
+    rounded = present(_rounded(units(E4M3, ratio)), ROUNDED.__getitem__)
     return {
-        "outer": _sets(outer_classes(batch.outer)[:, None], OUTER_CLASSES.__getitem__),
-        "range": _sets(end[:, None], ENDS.__getitem__),
+        "outer": present(outer_classes(batch.outer), OUTER_CLASSES.__getitem__),
+        "range": present(end, ENDS.__getitem__),
         "scale_rounding": [
             bins if inside else set() for bins, inside in zip(rounded, end == 1, strict=True)
         ],
     }
 
 
+def outer_classes(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Index into OUTER_CLASSES of float32 bits."""
+    magnitude = bits & 0x7FFFFFFF
+    conditions = [
+        magnitude > INFINITY,
+        magnitude == INFINITY,
+        magnitude == 0,
+        bits != magnitude,
+        magnitude < 1 << FLOAT32.mantissa_bits,
+        magnitude == INFINITY - 1,
+    ]
+    names = ("nan", "inf", "zero", "negative", "subnormal", "largest")
+    return np.select(conditions, [OUTER_CLASSES.index(n) for n in names], 3)
+
+
 def _micro_hits(
     config: QuantizeConfig, magnitude: NDArray, outcome: QuantizeResults
 ) -> dict[str, list[set[object]]]:
-    """Each micro-exponent, and that of two zeros."""
+    """Hits of micro-exponents: each value, and that of two zeros."""
     if not config.micro:
         return {}
     zeros = magnitude.reshape(len(magnitude), -1, PAIR).max(axis=2) == 0
-    return {"micro": _sets(np.where(zeros, 2, outcome.micro), MICRO.__getitem__)}
+    return {"micro": present(np.where(zeros, 2, outcome.micro), MICRO.__getitem__)}
 
 
 def _is_scale(batch: Batch) -> NDArray[np.bool_]:
-    """Which outer scales are positive and finite."""
+    """True for outer scales that are positive and finite."""
     return (batch.outer > 0) & (batch.outer < INFINITY)
 
 
 def _scaling(config: QuantizeConfig, batch: Batch, outcome: QuantizeResults) -> NDArray[np.float64]:
-    """What each value is divided by, (n, block) or (n, 1); anything positive if it is poisoned."""
+    """The divisor of each value, (n, block) or (n, 1); any positive number if it is poisoned."""
     if config.divides:
         scale = outcome.scale.astype(np.int64)[:, None]
         outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
@@ -235,7 +248,7 @@ def _beyond(exponent: NDArray) -> NDArray:
 
 
 def _own_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
-    """Of the unit's kind of scales."""
+    """Goals of the unit's kind of scales."""
     if config.divides:
         return {"outer": OUTER_CLASSES, "scale_rounding": ROUNDED}
     carries = [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)]
@@ -266,8 +279,11 @@ def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
 
 
 def _limits(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
-    """The rule `ceil` saturates nothing that E8M0 can scale, which is all but in a few formats, and
-    `even` does where a source has digits between the largest element and what carries."""
+    """Limits that a format can hit.
+
+    The rule `ceil` saturates only values that E8M0 cannot scale, in a few formats. `even` saturates
+    where a source has digits between the largest element and the values that carry.
+    """
     last = 2.0**-config.source.mantissa_bits
     largest = {"floor": 2.0 - last, "even": 2.0 - 2.0 ** -(fmt.mantissa_bits + 1) - last}
     above = any(largest.get(r, 0) > fmt.largest_finite / 2.0**fmt.emax for r in config.scale_rules)
@@ -297,3 +313,77 @@ def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str
     elif config.select is not None and _poisons(config):  # whatever the format
         missing.add("nan")
     return [name for name in class_codes(fmt) if name not in missing]
+
+
+def _choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
+    """Goals of a quantiser that chooses formats: the first or a later one, ties, blocks without
+    errors.
+
+    Ties are several best formats, with errors or without. `BESIDE` is a choice where values without
+    an error pass. Fewer digits than a mantissa has hide its errors: other choices are then no goal.
+    """
+    if config.select is None:
+        return {}
+    found = [CHOSEN[0], *ALIKE[1:]]
+    if config.select > max(fmt.mantissa_bits for fmt in config.formats):
+        found += [CHOSEN[1], ALIKE[0], *[BESIDE] * (config.nonfinite == "element")]
+    return {"choice": found}
+
+
+def _choice_hits(
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults, tried: Sequence[QuantizeResults]
+) -> dict[str, list[set[object]]]:
+    """Hits of each block; none of a poisoned block. tried: as `by_each_format` makes it."""
+    error = errors(config, batch, tried)
+    several = (error == error.min(axis=0)).sum(axis=0) > 1
+    zeros = largest_magnitudes(config, batch.bits) == 0
+    bins = {
+        CHOSEN[0]: outcome.mode == 0,
+        CHOSEN[1]: outcome.mode > 0,
+        ALIKE[0]: several & (error.min(axis=0) > 0),
+        ALIKE[1]: several & (error.min(axis=0) == 0) & ~zeros,
+        ALIKE[2]: zeros,
+        BESIDE: (error.max(axis=0) > error.min(axis=0)) & ~_finite(config, batch).all(axis=1),
+    }
+    rows = np.stack([*bins.values()], axis=1) & (outcome.scale != E8M0.nan_code)[:, None]
+    names = [*bins]
+    return {"choice": [{names[i] for i in np.flatnonzero(row)} for row in rows]}
+
+
+def by_each_format(
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
+) -> list[QuantizeResults]:
+    """Results of the blocks in each format, poisoned as `outcome` is."""
+    words = replace(batch, words=words_of(config, batch))
+    poisoned = outcome.scale == E8M0.nan_code
+    found = []
+    for one in config.alternatives:
+        made = predict(QuantizeConfig(**{**one.arguments, "random": "stream"}), words)
+        codes = np.where(poisoned[:, None], 0, made.codes)
+        scale = np.where(poisoned, outcome.scale, made.scale)
+        found.append(replace(made, codes=codes, scale=scale))
+    return found
+
+
+def errors(
+    config: QuantizeConfig, batch: Batch, tried: Sequence[QuantizeResults]
+) -> NDArray[np.float64]:
+    """The sum of squared errors of each format and block, (formats, n), exact."""
+    finite = _finite(config, batch)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        magnitude = np.abs(values(config, batch.bits).astype(np.float64))
+    magnitude = np.where(finite, magnitude, 0.0)
+    exponent = np.maximum(np.frexp(magnitude.max(axis=1))[1] - 1, E8M0.emin)
+    assert config.select is not None
+    step = np.ldexp(1.0, exponent - config.select)[:, None]
+    found = []
+    for fmt, made in zip(config.formats, tried, strict=True):
+        scale = np.ldexp(1.0, made.scale.astype(np.int64) - E8M0.bias)[:, None]
+        element = np.where(finite, np.abs(fmt.values[made.codes]), 0.0)
+        found.append(((magnitude // step - element * scale // step) ** 2).sum(axis=1))
+    return np.array(found)
+
+
+def _finite(config: QuantizeConfig, batch: Batch) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(values(config, batch.bits).astype(np.float64))

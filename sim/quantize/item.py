@@ -12,7 +12,7 @@ from ...model.lfsr import WORD_BITS
 
 Beat = tuple[int, int]  # packed values and random words, lane 0 lowest
 CodesBeat = tuple[int, int, int]
-"""Packed codes, micro-exponents and the format chosen above them; scale, last."""
+"""Packed codes with micro-exponents and the chosen format above them; scale; last."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class QuantizeResults:
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
-    """The same blocks, one batch for each mode and scale rule."""
+    """Batches joined to one for each mode and scale rule."""
     groups: dict[tuple[int, int], list[Batch]] = {}
     for batch in batches:
         if len(batch):
@@ -86,7 +86,7 @@ def concatenate(batches: Iterable[Batch]) -> list[Batch]:
 
 
 def values(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[Any]:
-    """The floats of these bits, in their shape."""
+    """Bits as floats of the unit's source, in their shape."""
     word = np.uint16 if config.source.bits == 16 else np.uint32
     return bits.astype(word).view(config.source.dtype)
 
@@ -165,7 +165,7 @@ def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
 def words(config: QuantizeConfig, outcome: QuantizeResults) -> NDArray[np.uint32]:
     """Blocks of codes as bench tops write them, (n, words).
 
-    Each beat has its codes (lane 0 in the lowest bits), its micro-exponents and the format chosen
+    Each beat has its codes (lane 0 in the lowest bits), its micro-exponents and the chosen format
     in whole words, then a word with the scale in bits 0 to 7 and `last` in bit 8.
     """
     shape = (len(outcome.scale), config.beats, config.lanes)

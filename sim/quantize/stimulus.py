@@ -10,18 +10,25 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
+from ...model.formats import E4M3, FLOAT32
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize_formats import magnitudes
-from ..bench.operands import class_codes
+from ...util.data.tensors import load_values
+from ..bench.operands import E4M3_CLASSES, class_codes
+from ..engine.job import UnitJob
 from .carries import words_at_edges
 from .item import Batch, largest_magnitudes
-from .outer import ENDS, boundaries, outer_scales
 
 Bits = NDArray[np.int64]
 
 FEWEST_SCALES = 5  # exponents of the largest value, or `every_value` is left out
 FEWEST = 16  # blocks of a sequence for each format and scale rule
 TRAFFIC = 30_000  # blocks in bulk mode that are not of `every_value`, at most
+TENSOR_BLOCKS = 5000  # of real tensors, unless all are asked for
+INFINITY = 0x7F800000
+ENDS = (0, 1 << 31, 1, 0x007FFFFF, 0x00800000, INFINITY - 1, 0x3F800000, 0xBF800000, INFINITY,
+        INFINITY | 1 << 31, INFINITY | 1 << 22, INFINITY | 1)  # fmt: skip
+"""Bits of zeros, ends of subnormal and normal scales, one, and values that are no scale."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ def random_range(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def normal(target: Target, rng: Generator, n: int) -> Bits:
-    """Normal random numbers of any scale, some of them outliers: what tensors look like."""
+    """Normal random numbers of any scale with some outliers, as in tensors."""
     shape = (n, target.config.block)
     scale = np.ldexp(1.0, rng.integers(-12, 13, (n, 1)))
     outlier = np.where(rng.random(shape) < 0.02, 30.0, 1.0)
@@ -92,10 +99,9 @@ def normal(target: Target, rng: Generator, n: int) -> Bits:
 def every_value(target: Target, rng: Generator, n: int) -> Bits:
     """Every pattern of a value's upper 16 bits under as many scales as n blocks hold.
 
-    An exponent of the largest value takes all patterns up to that exponent, whose blocks it scales,
-    and NaN and infinities in blocks of their own. The largest exponent and the smallest come first,
-    the others in random order: all of them from `every_pair` blocks on, nothing below five. Lower
-    bits are random.
+    An exponent of the largest value takes all patterns up to that exponent. NaN and infinities are
+    in blocks of their own. The largest exponent and the smallest come first, the others in random
+    order: all of them from `every_pair` blocks on, nothing below five. Lower bits are random.
     """
     exponents = np.append([target.ones - 1, 0], 1 + rng.permutation(target.ones - 2))
     sizes = np.cumsum([_size(target, exponent) for exponent in exponents])
@@ -133,7 +139,7 @@ def _size(target: Target, exponent: int) -> int:
 
 
 def every_pair(config: QuantizeConfig) -> int:
-    """Blocks in bulk mode in which `every_value` has every exponent, of every format."""
+    """Number of blocks in bulk mode for `every_value` to have every exponent of every format."""
     target = Target(config, config.formats[0])
     rows = sum(_size(target, exponent) for exponent in range(target.ones))
     return TRAFFIC + len(config.formats) * rows
@@ -159,7 +165,7 @@ def ties(target: Target, rng: Generator, n: int) -> Bits:
 def limits(target: Target, rng: Generator, n: int) -> Bits:
     """Largest values at the rules' boundaries: the largest element, m + 1 ones, powers of two.
 
-    That of the first block is the power of two that any rule scales by one.
+    The first block has the power of two that every rule scales by one.
     """
     fmt = target.format
     even = 2.0 - 2.0 ** -(fmt.mantissa_bits + 1)
@@ -179,9 +185,9 @@ def limits(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def extremes(target: Target, rng: Generator, n: int) -> Bits:
-    """The source's largest value beside its smallest, and beside the element's smallest normal one.
+    """The source's largest value with its smallest, and with the element's smallest normal one.
 
-    Rules differ by one in the exponent of the scale, and so there are two of the latter.
+    Rules differ by one in the exponent of the scale: two values stand for the latter.
     """
     fmt = target.format
     normal = fmt.values[class_codes(fmt)["smallest_normal"][0]]
@@ -196,7 +202,7 @@ def extremes(target: Target, rng: Generator, n: int) -> Bits:
 def subnormals(target: Target, rng: Generator, n: int) -> Bits:
     """Blocks at the lower end of the source: subnormal values, and E8M0's smallest scales.
 
-    Every fourth block has the largest value, too, below the smallest of E8M0's scales.
+    In every fourth block the largest value too is below the smallest of E8M0's scales.
     """
     shape = (n, target.config.block)
     binades = rng.integers(1, min(target.format.emax + 9, target.ones), (n, 1))
@@ -210,7 +216,7 @@ def subnormals(target: Target, rng: Generator, n: int) -> Bits:
 def specials(target: Target, rng: Generator, n: int) -> Bits:
     """Zeros, NaN and infinities of both signs, alone, together, and in blocks of nothing else.
 
-    Of a NaN one bit of the fraction is set, each one in turn.
+    A NaN has one bit of the fraction set, each in turn.
     """
     bits = normal(target, rng, n)
     infinity = target.ones << target.fraction_bits
@@ -230,15 +236,17 @@ def specials(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def raw(target: Target, rng: Generator, n: int) -> Bits:
-    """Whatever the bits may be."""
+    """Any bits."""
     return rng.integers(0, 2 * target.sign, (n, target.config.block))
 
 
 def common(target: Target, rng: Generator, n: int) -> Bits:
-    """Values that all formats hold, under the scale of each, and in half of the blocks one more.
+    """Values that all formats hold, under the scale of each; half of the blocks have one more
+    value.
 
-    That one is an element of any of them, or in the middle of two: its error alone decides. In an
-    eighth of the blocks all are equal, and so their errors where scales are not small enough.
+    This value is an element of any format, or in the middle of two: its error alone decides. In an
+    eighth of the blocks all values are equal, and so are their errors where scales are not too
+    small.
     """
     config = target.config
     grids = [np.array(magnitudes(fmt)) for fmt in config.formats]
@@ -258,7 +266,7 @@ def common(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def carries(target: Target, rng: Generator, n: int) -> Bits:
-    """Values whose last digits meet those of a random word, beside a larger one."""
+    """Values whose last digits meet the digits of a random word, in blocks with a larger value."""
     fmt, config = target.format, target.config
     # Binades from the largest value to one whose last digit is the word's.
     reach = fmt.emax - fmt.emin + fmt.mantissa_bits + config.micro + WORD_BITS
@@ -270,6 +278,54 @@ def carries(target: Target, rng: Generator, n: int) -> Bits:
     bits = target.floats(top - below, fraction | rng.integers(0, 2, shape))
     bits[:, :1] = target.floats(top, _fractions(target, rng, (n, 1)))
     return _signs(target, rng, rng.permuted(bits, axis=1))
+
+
+def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.uint32]:
+    """Bits of an outer scale for each block, by its largest magnitude.
+
+    Most of them bring the block's own scale into or near the range of E4M3, with many digits and
+    with few. The others are any bits and `ENDS`.
+    """
+    n = len(magnitude)
+    near = np.maximum(magnitude, FLOAT32.smallest) * np.exp2(rng.uniform(-13, 13, n))
+    few = np.ldexp(rng.integers(1, 16, n), np.frexp(near)[1] - 4)
+    with np.errstate(over="ignore", under="ignore"):
+        floats = [x.astype(np.float32).view(np.uint32) for x in (near, few)]
+    some = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
+    kinds = [*floats, some[0] >> 9, some[1], rng.choice(np.array(ENDS, np.uint32), n)]
+    return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.4, 0.05, 0.05, 0.1]), kinds)
+
+
+def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
+    """Elements, their midpoints and neighbouring values, where a scale of E4M3 changes too.
+
+    All are exact in the source, where the outer scale has few enough digits. Both scales of the
+    first block are one.
+    """
+    config, fmt = target.config, target.format
+    digits = max(config.source.significand_bits - 4 - fmt.significand_bits - 1, 1)
+    outer = rng.integers(1, 2**digits, n).astype(np.float64)
+    exponent = rng.integers(max(-150, config.source.lsb - 1), min(100, config.source.emax), n)
+    outer = np.ldexp(outer, exponent - digits).astype(np.float32)
+    outer = np.maximum(outer, np.float32(FLOAT32.smallest))
+    codes = rng.integers(1, E4M3.nan_code, n)
+    outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
+    scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]
+    grid = np.unique(np.abs(fmt.values[np.isfinite(fmt.values)]))
+    places = np.concatenate([grid, (grid[1:] + grid[:-1]) / 2, [2 * grid[-1]]])
+    shape = (n, config.block)
+    values = (outer * scale)[:, None] * rng.choice(places, shape)
+    # The largest magnitude makes this scale exactly, or lies between it and the next one.
+    most = np.where(rng.random(n) < 0.5, scale, (scale + next_scale) / 2)
+    most[:1] = scale[:1]
+    values[:, 0] = outer * most * fmt.largest_finite
+    limited = np.minimum(values, values[:, :1])
+    is_limited = rng.random(n) < 0.9
+    is_limited[:1] = True
+    bits = target.nearest(np.where(is_limited[:, None], limited, values))
+    bits = np.minimum(bits, target.floats(target.ones, -1))
+    moved = bits + rng.integers(-1, 2, shape) * (rng.random(shape) < 0.5)
+    return np.clip(moved, 0, target.floats(target.ones, -1)), outer.view(np.uint32)
 
 
 def outer_ends(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
@@ -291,11 +347,11 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
 """Sequences of `traffic` by name, with their shares."""
 BOUNDARIES = "boundaries"
 OUTER = {BOUNDARIES: (boundaries, 4), "outer_ends": (outer_ends, 1)}
-"""Those of units with an outer scale, which they make with the values."""
+"""Sequences of units with an outer scale, which they make with the values."""
 COMMON = "common"
-"""That of units that choose a format; its share is 2."""
+"""Sequence of units that choose a format; its share is 2."""
 CARRIES = "carries"
-"""That of units with random words from outside, many of which just carry; its share is 2."""
+"""Sequence of units with random words from outside, many of which just carry; its share is 2."""
 
 
 def _sequences(
@@ -341,10 +397,9 @@ def batch(
     made: Bits | tuple[Bits, NDArray[np.uint32]],
     name: str,
 ) -> Batch:
-    """Blocks of these bits, and outer scales where they have any, with random words, and outer
-    scales else, where the unit takes them.
+    """Blocks of these bits, with random words and outer scales where the unit takes them.
 
-    mode: index of the format that they were made for.
+    made: bits, or bits and outer scales. mode: index of the format that they were made for.
     """
     bits, outer = made if isinstance(made, tuple) else (made, None)
     words = np.zeros(bits.shape, np.uint32)
@@ -363,3 +418,24 @@ def batch(
         one = replace(made_of, mode=0)
         words = words_at_edges(config.alternatives[mode], one, rng)
     return replace(made_of, words=words)
+
+
+def tensor_traffic(job: UnitJob) -> list[Batch]:
+    """The job's tensors in every format and scale rule; all of their blocks, or 5,000 at random.
+
+    Values are rounded to the unit's source; a row's last block is filled with zeros.
+    """
+    if job.tensors is None:
+        return []
+    config, rng = job.config, job.rng("tensors")
+    x = np.concatenate(load_values(job.tensors, job.tensor_names))
+    x = np.pad(x, ((0, 0), (0, -x.shape[1] % config.block))).reshape(-1, config.block)
+    choices = config.modes * len(config.scale_rules)
+    if not job.all_tensors and len(x) * choices > TENSOR_BLOCKS:
+        x = rng.choice(x, max(1, TENSOR_BLOCKS // choices), replace=False)
+    bits = Target(config, config.formats[0]).nearest(x)
+    return [
+        batch(config, rng, mode, rule, bits, "tensors")
+        for mode in range(config.modes)
+        for rule in range(len(config.scale_rules))
+    ]

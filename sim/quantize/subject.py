@@ -1,4 +1,4 @@
-"""The quantiser as a subject: its pins, blocks beat by beat, and when their codes come."""
+"""The quantiser as a subject: its pins, blocks beat by beat, and the times of their codes."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,8 +7,7 @@ from typing import Any
 
 from ...model import QuantizeConfig
 from ..bench import subject
-from ..bench.reach import MORE, reaching
-from ..bench.subject import Assembler, Subject, any_alias
+from ..bench.subject import MORE, Assembler, Subject, any_alias, reaching
 from ..engine.job import UnitJob
 from . import features, item
 from .item import Batch, Beat, Block, CodesBeat, QuantizeResults, blocks, result
@@ -16,7 +15,7 @@ from .stimulus import traffic
 
 
 class QuantizePins(subject.Pins):
-    """The unit's pins by name, with the optional ones left out where the unit has none."""
+    """The unit's pins by name; None for optional pins that the unit has not."""
 
     def __init__(self, dut: Any, config: QuantizeConfig) -> None:
         super().__init__(dut)
@@ -33,7 +32,7 @@ class QuantizePins(subject.Pins):
         self.out_last = dut.out_last if config.beats > 1 else None
 
     def codes(self) -> CodesBeat:
-        """The beat of codes, as it stands; of a block of one beat it is the last."""
+        """The beat of codes on the pins; of a block of one beat it is the last."""
         last = 1 if self.out_last is None else int(self.out_last.value)
         micro = 0 if self.out_micro is None else int(self.out_micro.value)
         mode = 0 if self.out_mode is None else int(self.out_mode.value)
@@ -42,7 +41,7 @@ class QuantizePins(subject.Pins):
 
 
 class Timeline(subject.Timeline):
-    """A beat enters in every cycle; codes leave in as many, behind those of the block before."""
+    """A beat enters in every cycle, and a beat of codes leaves, after those of the block before."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.beats, self.latency = config.beats, config.latency
@@ -50,13 +49,11 @@ class Timeline(subject.Timeline):
         self.reset()
 
     def reset(self) -> None:
-        """The unit is empty."""
         self.due: deque[int] = deque()
         self.previous = -1
         self.place = 0  # beats of the block so far
 
     def must_accept(self, now: int, first: bool) -> bool:
-        """There is always room."""
         return True
 
     def accept(self, now: int, first: bool, last: bool) -> None:
@@ -69,7 +66,7 @@ class Timeline(subject.Timeline):
 
 
 class Sent(Assembler):
-    """Blocks of the beats accepted, numbered from the reset."""
+    """Blocks of the accepted beats, numbered from the reset."""
 
     def __init__(self, pins: QuantizePins, config: QuantizeConfig) -> None:
         self.pins, self.count = pins, config.beats
@@ -77,12 +74,10 @@ class Sent(Assembler):
         self.reset()
 
     def reset(self) -> None:
-        """No beat yet, and the first block comes next."""
         self.beats: list[Beat] = []
         self.number = 0
 
     def beat(self) -> Block | None:
-        """The block whose last beat is on the pins."""
         pins = self.pins
         word = 0 if pins.in_random is None else int(pins.in_random.value)
         self.beats.append((int(pins.in_values.value), word))
@@ -105,11 +100,9 @@ class Delivered(Assembler):
         self.reset()
 
     def reset(self) -> None:
-        """No beat yet."""
         self.beats: list[tuple[int, ...]] = []
 
     def beat(self) -> list[tuple[int, ...]] | None:
-        """The block whose last beat of codes is on the pins."""
         self.beats.append(self.codes())
         if len(self.beats) < self.count:
             return None
@@ -144,24 +137,21 @@ class QuantizeSubject(Subject):
 
     @property
     def held_beats(self) -> int:
-        """One in each register; several of a block wait in the ring, too."""
+        """A beat in each register; several beats of a block also wait in the ring."""
         return self.config.latency + self.has_several_beats * self.config.beats
 
     @property
     def has_several_beats(self) -> bool:
-        """By the configuration."""
         return self.config.beats > 1
 
     def traffic(self) -> list[Block]:
-        """Every sequence."""
         return [block for batch in batches(self.job) for block in blocks(self.config, batch)]
 
     def beats(self, item: Block) -> int:
-        """Beats of the block."""
         return len(item.beats)
 
     def drive(self, item: Block, index: int, rng: Random) -> None:
-        """Put a beat on the pins; what is of a block counts with the last, others carry noise."""
+        """Put a beat on the pins; inputs of a block count with its last beat, else are noise."""
         pins, last = self.pins, index == len(item.beats) - 1
         pins.in_values.value, word = item.beats[index]
         if pins.in_random is not None:
@@ -175,30 +165,24 @@ class QuantizeSubject(Subject):
                 pin.value = choice if last else rng.getrandbits(len(pin))
 
     def marks(self) -> tuple[bool, bool]:
-        """Beats are counted from the reset."""
+        """Two booleans, by the count of beats since the reset."""
         place = self.line.place
         return place == 0, place == self.config.beats - 1
 
     def payload(self) -> CodesBeat:
-        """Codes, scale, last."""
         return self.pins.codes()
 
     def sent(self) -> Sent:
-        """Blocks."""
         return Sent(self.pins, self.config)
 
     def delivered(self, payload: Callable[[], tuple[int, ...]]) -> Delivered:
-        """Beats of codes."""
         return Delivered(payload, self.config.beats)
 
     def timeline(self) -> Timeline:
-        """The one timeline, which knows the place in the block."""
         return self.line
 
     def group(self, item: Block) -> tuple[int, int]:
-        """One mode and one scale rule."""
         return item.mode, item.rule
 
     def result(self, outcome: QuantizeResults, row: int, item: object) -> list[CodesBeat]:
-        """Beats of codes."""
         return result(self.config, outcome, row)

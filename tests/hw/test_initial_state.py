@@ -8,7 +8,7 @@ from mxdot.hw.dot.unit import DotUnit
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.sim.bench import bulk
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.kinds import kind_of
+from mxdot.sim.engine.stream_unit import stream_unit_of
 from wrong_units import breaks, choose, right_verilog, verilog_of_any
 
 DOT = DotConfig("e4m3", 4, "aligned:13", 4)
@@ -39,7 +39,7 @@ def results(name, directory, builds, streams=ALONE, *, wrong=False):
     choose(int(wrong), directory)
     builds /= f"initial-{name}"
     job = UnitJob("initial", config, 1, directory, bulk=300, builds=builds, verilog=verilog)
-    stream = kind_of(config).stream
+    stream = stream_unit_of(config)
     assert stream is not None
     unit = stream(job)
     build, batches = unit.build(verilog), unit.batches()

@@ -8,7 +8,7 @@ from compare import FULL
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import REGISTERS
-from mxdot.sim.matmul.build import LARGE, shared_modules
+from mxdot.sim.matmul.unit import LARGE, shared_modules
 from verilog_text import QUICK, check_lint, check_names, generated, header_ports, modules, ports
 
 UNIT = MatmulConfig(QUICK, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.sim.dot.features import goals as dot_goals
-from mxdot.sim.engine.smoke_units import smoke_matrix
+from mxdot.sim.engine.regression_units import smoke_matrix
 from mxdot.sim.quantize.features import goals as quantize_goals
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.quantize import QuantizeUnit
 from mxdot.model import QuantizeConfig
-from mxdot.sim.quantize.outer import outer_scales
+from mxdot.sim.quantize.stimulus import outer_scales
 
 EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4"
 EVERY_RULE = "floor,ceil,even"

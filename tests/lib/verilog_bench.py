@@ -8,8 +8,15 @@ from pathlib import Path
 from amaranth.sim import Simulator
 
 from mxdot.hw.verilog import Around
-from mxdot.sim.engine import precompiled
-from mxdot.sim.engine.toolchain import CFLAGS, Tools, execute, find_tools
+from mxdot.sim.engine.toolchain import (
+    CFLAGS,
+    Tools,
+    execute,
+    find_tools,
+    including,
+    precompiled_headers,
+    runtime_archive,
+)
 
 Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
 
@@ -84,9 +91,7 @@ def bench_text(designs: Mapping[str, tuple[Around, int]]) -> str:
 
 
 def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> list[str]:
-    """Differences between the Verilog of designs, by name and with inputs, and Amaranth's
-    simulation.
-    """
+    """Where the Verilog of designs, by name and with inputs, is not what Amaranth simulates."""
     for name, (design, inputs) in designs.items():
         (directory / f"{name}.v").write_text(design.verilog(name))
         sides = {"in": inputs, "out": simulated(design, inputs)}
@@ -107,23 +112,23 @@ def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> 
 def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     """The bench `top` of Verilog files in `directory` as a program, for running there."""
     objects, tools, make = _translate(directory, top, sources)
-    headers = precompiled.headers(objects, tools, make)
-    libraries = linked(precompiled.runtime(objects, tools, make, headers))
-    make = precompiled.including(make, headers)
+    headers = precompiled_headers(objects, tools, make)
+    libraries = linked(runtime_archive(objects, tools, make, headers))
+    make = including(make, headers)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", f"LDLIBS={libraries}"]
     execute(make, tools, f"the compilation of {top}")
     return objects / "bench"
 
 
 def runtime(directory: Path) -> Path:
-    """Verilator's own runtime as an archive, which all these programs share."""
+    """Verilator's own runtime as an archive, which all such programs share."""
     (directory / "nothing.v").write_text("module nothing; initial #1 $finish; endmodule\n")
     made = _translate(directory, "nothing", ["nothing.v"])
-    return precompiled.runtime(*made, precompiled.headers(*made))
+    return runtime_archive(*made, precompiled_headers(*made))
 
 
 def linked(archive: Path) -> str:
-    """Options that link this archive."""
+    """What links that archive."""
     return f"-Wl,--whole-archive {archive} -Wl,--no-whole-archive -pthread"
 
 

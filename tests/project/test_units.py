@@ -58,9 +58,9 @@ def test_a_folder_has_the_files_that_every_kind_has(kind):
     folder = ROOT / "sim" / kind.replace("-", "_")
     wanted = {"item.py", "stimulus.py", "features.py", "unit.py"}
     if kind != "dot-quantize":
-        wanted |= {"build.py", "bench.sv", "bulk.py"}
+        wanted |= {"bench.sv"}
     if BENCHES[KINDS[kind]].subject:
-        wanted |= {"subject.py", "report.py"}
+        wanted |= {"subject.py", "failures.py"}
     assert wanted <= {path.name for path in folder.iterdir()}
 
 

@@ -15,7 +15,7 @@ from mxdot.hw.pipeline import Admission, SectionChain, Token
 from mxdot.hw.result_queue import ResultQueue
 from mxdot.model import DotConfig
 from mxdot.sim.bench import bulk
-from mxdot.sim.dot import report
+from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.engine.verilator import SimulationError
 from wrong_units import (
     breaks,
@@ -42,7 +42,7 @@ def no_replay(monkeypatch):
     def replay(*_):
         raise SimulationError("left out")
 
-    monkeypatch.setattr(report, "replay", replay)
+    monkeypatch.setattr(dot_unit, "replay", replay)
 
 
 @breaks(ProductLane)

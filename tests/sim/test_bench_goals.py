@@ -22,7 +22,7 @@ from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.bench.context import Context
 from mxdot.sim.bench.coverage import Coverage
-from mxdot.sim.dot import features, item, slots, stimulus, subject
+from mxdot.sim.dot import features, item, stimulus, subject
 from mxdot.sim.dot.features import goals
 from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
 from mxdot.sim.dot.subject import Timeline, capacity
@@ -202,7 +202,10 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
     products = [product for batch in batches for product in item.products(config, batch)]
     slot, now, seen = 0, 0, []
     held = 2 * (capacity(config) // config.interleave + 1)
-    line, watcher = Timeline(config, lambda: slot), slots.Slots(lambda: slot, slots.goals(config))
+    line, watcher = (
+        Timeline(config, lambda: slot),
+        subject.Slots(lambda: slot, subject.slot_goals(config)),
+    )
     for number, bundle in enumerate(item.bundles(products, config.interleave, rng)):
         stalled = number // held % 4 == 0
         cut = number % 3 == 0 and not stalled
@@ -235,7 +238,7 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
     ids=str,
 )
 def test_products_in_flight_together_reach_their_goals_and_nothing_else(config):
-    assert seen_of_slots(config) == wanted(slots.goals(config))
+    assert seen_of_slots(config) == wanted(subject.slot_goals(config))
 
 
 def test_a_block_whose_slot_is_not_ready_does_not_wait_for_room_alone():

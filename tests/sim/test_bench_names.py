@@ -6,8 +6,7 @@ from matrices import every_unit
 from mxdot.model import MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.names import LONGEST, file_name
-from mxdot.sim.engine.regression_units import Unit
+from mxdot.sim.engine.regression_units import LONGEST, Unit, file_name
 
 EVERY_PAIR = ",".join(f"{a}x{b}" for a in MX_FORMATS for b in MX_FORMATS)
 

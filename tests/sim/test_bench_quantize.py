@@ -18,7 +18,7 @@ from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
 from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import item, stimulus
-from mxdot.sim.quantize.tensors import tensor_traffic
+from mxdot.sim.quantize.stimulus import tensor_traffic
 from wrong_units import breaks, lost_under_backpressure, never_valid, run_none_of, run_one_of
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)

@@ -8,7 +8,8 @@ import pytest
 from compare import FULL
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.dot import report
+from mxdot.sim.dot import failures
+from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.dot.item import model_trace, outcome, products
 from mxdot.sim.dot.stages import SectionRow, compare_stages
 from mxdot.sim.dot.stimulus import SEQUENCES, for_unit
@@ -65,8 +66,8 @@ def test_right_unit_agrees_in_every_section(name, sequences, simulation_dir, tmp
         batch = for_unit(config, np.random.default_rng(6), batch)
         (product,) = products(config, batch)
         values = {"mode": 0, "c": product.c, "blocks": [list(b) for b in product.blocks]}
-        report.failure_file(job).write_text(json.dumps(values))
-        record = report.replay(job, verilog)
+        failures.failure_file(job).write_text(json.dumps(values))
+        record = dot_unit.replay(job, verilog)
         trace = model_trace(config, batch, stages=True)
         want = outcome(config, trace)
         assert record["result"] == [int(want.result[0]), int(want.flags[0])]
@@ -82,13 +83,13 @@ def test_text_of_a_difference():
         SectionRow(0, "sum", "sum", "3", "5 x 2^-3"),
         SectionRow(1, "multiply", "product 0", "9", "9"),
     ]
-    lines = report.stage_table(rows)
+    lines = failures.stage_table(rows)
     assert lines[0] == "first difference: section sum of block 0, sum"
     assert lines[2].split() == ["0", "multiply", "1", "values", "equal"]
     assert lines[3].split() == ["0", "sum", "sum", "3", "5", "x", "2^-3", "<--"]
     assert len(lines) == 4
-    assert report.stage_table(rows[:1])[0].startswith("no stage differs from the golden model")
-    assert report.stage_table([]) == ["no stage could be compared"]
+    assert failures.stage_table(rows[:1])[0].startswith("no stage differs from the golden model")
+    assert failures.stage_table([]) == ["no stage could be compared"]
 
 
 def test_a_verilog_that_cannot_be_replayed_is_still_reported(tmp_path):
@@ -99,7 +100,7 @@ def test_a_verilog_that_cannot_be_replayed_is_still_reported(tmp_path):
     job.write()
     blocks = [[0x0102030405060708, 0, 127, 128]] * 10
     failure = Failure({"mode": 0, "c": 1, "blocks": blocks}, [0x3F800000, 8], [0, 9], "traffic")
-    text = report.describe_failure(job, verilog, failure)
+    text = failures.describe_failure(job, failure, lambda: dot_unit.replay(job, verilog))
     for part in (
         "traffic: result differs",
         "seed 4, unit bad: e3m2 float32 x4 stages 4",

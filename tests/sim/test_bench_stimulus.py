@@ -21,11 +21,10 @@ from mxdot.sim.bench.operands import (
 )
 from mxdot.sim.dot import block_features, features
 from mxdot.sim.dot.integer_stimulus import INTEGER_SEQUENCES
-from mxdot.sim.dot.item import Batch, Bundle, batch_of, concatenate, predict, products
+from mxdot.sim.dot.item import Batch, Bundle, Turns, batch_of, concatenate, predict, products
 from mxdot.sim.dot.stimulus import FEWEST, LONG_CHAIN, SEQUENCES, SHORT_RANGE, traffic
 from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Pairs, Target, pairs_of
-from mxdot.sim.dot.turns import Turns
 from mxdot.sim.engine import regression_units
 
 DOT_UNITS = [

@@ -16,7 +16,7 @@ from mxdot.hw.pipeline import SectionChain
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.bulk import simulate
-from mxdot.sim.matmul import bulk
+from mxdot.sim.matmul import unit as matmul_unit
 from wrong_units import breaks, run_none_of, run_one_of, run_small
 
 UNIT = MatmulConfig(
@@ -258,7 +258,7 @@ def test_a_packet_of_another_length_names_its_product(simulation_dir, tmp_path, 
         os.truncate(path.with_name(f"{path.name}.c"), 0)
         return counts
 
-    monkeypatch.setattr(bulk, "simulate", cut)
+    monkeypatch.setattr(matmul_unit, "simulate", cut)
     result = run_none_of(WRONG, UNIT, tmp_path, simulation_dir, traffic=0, bulk=20)
     (error,) = result.errors
     product = "bulk, product 0 (wide), (M, N, K) = (3, 3, 192)"

@@ -19,12 +19,12 @@ from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.layout import Golden, pack_c, unpack_c
 from mxdot.sim.bench.bulk import simulate
 from mxdot.sim.engine.verilator import SimulationError
-from mxdot.sim.matmul import bulk
 from mxdot.sim.matmul import layer as layers
-from mxdot.sim.matmul.bulk import run_bulk
+from mxdot.sim.matmul import unit as matmul_unit
 from mxdot.sim.matmul.item import Product, compare, predict
 from mxdot.sim.matmul.layer import build_for, run_layer
 from mxdot.sim.matmul.stimulus import block_counts, products, random_product
+from mxdot.sim.matmul.unit import run_bulk
 from mxdot.util.data.tensors import REAL_FILE
 
 DOT = DotConfig("e2m3,e2m1", 4, "hopper", 2)
@@ -107,7 +107,7 @@ def test_results_that_end_early(build, tmp_path, monkeypatch):
             os.truncate(tmp_path / f"cut.{name}", size)
             return counts
 
-        monkeypatch.setattr(bulk, "simulate", cut)
+        monkeypatch.setattr(matmul_unit, "simulate", cut)
         with pytest.raises(SimulationError) as caught:
             run_bulk(made, UNITS["one"], operands, tmp_path / "cut")
         assert str(caught.value) == f"{tmp_path}/cut.{name}: {message}"
@@ -132,7 +132,7 @@ def test_operands_that_cannot_be_had(build, tmp_path, monkeypatch):
             change()
             return simulate(*arguments, **options)
 
-        monkeypatch.setattr(bulk, "simulate", changed)
+        monkeypatch.setattr(matmul_unit, "simulate", changed)
         with pytest.raises(SimulationError, match=f"bulk run of {path}: {message}"):
             run_bulk(build("one"), UNITS["one"], operands, path)
 

@@ -15,7 +15,7 @@ from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.dot.tensors import tensor_traffic
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.matmul.unit import bulk_products
-from mxdot.sim.quantize.tensors import tensor_traffic as quantizer_traffic
+from mxdot.sim.quantize.stimulus import tensor_traffic as quantizer_traffic
 from mxdot.util.data.sets import data_set
 from mxdot.util.data.tensors import REAL_FILE, code_format, load_tensors, load_values
 from mxdot.util.keys import data_digest

@@ -10,9 +10,8 @@ import pytest
 
 from mxdot.cli import main
 from mxdot.model import DotConfig
-from mxdot.sim.dot.readmemh import save_hex
 from mxdot.sim.dot.target import Target
-from mxdot.sim.dot.vectors import Vectors, draw, evaluate, load, save
+from mxdot.sim.dot.vectors import Vectors, draw, evaluate, load, save, save_hex
 
 GOLDEN = Path(__file__).parents[1] / "vectors"
 

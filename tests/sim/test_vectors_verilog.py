@@ -9,8 +9,7 @@ import pytest
 
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.dot.readmemh import save_hex
-from mxdot.sim.dot.vectors import draw, evaluate
+from mxdot.sim.dot.vectors import draw, evaluate, save_hex
 from mxdot.sim.engine.verilator import Build, SimulationError, build, lint
 
 ROOT = Path(__file__).parents[2]

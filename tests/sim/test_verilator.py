@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mxdot.sim.bench import bulk
-from mxdot.sim.engine import precompiled, verilator
+from mxdot.sim.engine import toolchain, verilator
 from mxdot.sim.engine.toolchain import BuildError, ToolError
 from mxdot.sim.engine.verilator import Build, SimulationError
 from mxdot.util.cache import seal
@@ -83,8 +83,8 @@ def test_an_unchanged_design_is_not_built_again(standin, simulation_dir):
 def cache(standin, tmp_path, monkeypatch) -> Path:
     """A cache with Verilator's runtime, but without its headers and cocotb's main program."""
     cache = tmp_path / "cache"
-    shutil.copytree(precompiled.CACHE, cache, ignore=shutil.ignore_patterns("*.h*", "*.o", ".*"))
-    monkeypatch.setattr(precompiled, "CACHE", cache)
+    shutil.copytree(toolchain.CACHE, cache, ignore=shutil.ignore_patterns("*.h*", "*.o", ".*"))
+    monkeypatch.setattr(toolchain, "CACHE", cache)
     return cache
 
 
@@ -105,7 +105,7 @@ def build_least(tmp_path):
 
 def test_headers_and_main_are_compiled_once(cache, build_least, monkeypatch):
     """The compiler reads the headers' text only if the precompiled file is no use to it."""
-    monkeypatch.setattr(precompiled, "_HEADERS", ("verilated.h",))  # compiled sooner than all
+    monkeypatch.setattr(toolchain, "_HEADERS", ("verilated.h",))  # compiled sooner than all
     with ThreadPoolExecutor() as pool:
         list(pool.map(build_least, ["one", "two"]))
     (main,) = cache.glob("*.o")
@@ -150,7 +150,7 @@ def test_a_simulation_cut_short_is_built_again(build_least):
 
 
 def test_headers_that_do_not_compile_leave_nothing_behind(cache, build_least, monkeypatch):
-    monkeypatch.setattr(precompiled, "_HEADERS", ("nowhere.h",))
+    monkeypatch.setattr(toolchain, "_HEADERS", ("nowhere.h",))
     with pytest.raises(BuildError, match=r"Verilator's headers failed\n(.|\n)*nowhere"):
         build_least("build")
     assert not list(cache.glob("*.gch"))
@@ -158,9 +158,7 @@ def test_headers_that_do_not_compile_leave_nothing_behind(cache, build_least, mo
 
 
 def test_a_module_that_is_compiled_separately(simulation_dir, tmp_path):
-    built = build_standin(
-        simulation_dir / "separate", separate=["mxdot_dot"], parameters={"LANES": 32}
-    )
+    built = build_standin(simulation_dir / "separate", separate=["mxdot_dot"])
     assert list((simulation_dir / "separate").rglob("libmxdot_dot.a"))
     blocks = Blocks(3000, seed=2)
     records = blocks.write(tmp_path / "records")

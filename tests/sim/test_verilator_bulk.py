@@ -7,7 +7,7 @@ import pytest
 
 from failing_disk import fails_from
 from mxdot.sim.bench import bulk
-from mxdot.sim.dot.bulk import write_records
+from mxdot.sim.dot.unit import write_records
 from mxdot.sim.engine.verilator import Build, SimulationError
 from standin.build import STANDIN, Blocks, build_standin
 from wrong_units import CHOICE, choose

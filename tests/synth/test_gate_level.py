@@ -54,7 +54,7 @@ def test_a_unit_of_cells_passes_its_bench(config, tmp_path):
 
 
 def test_of_a_large_array_the_dot_units_are_mapped(monkeypatch):
-    monkeypatch.setattr("mxdot.sim.matmul.build.LARGE", 2)
+    monkeypatch.setattr("mxdot.sim.matmul.unit.LARGE", 2)
     config = MatmulConfig(DOT_OF_ARRAY, 2, 1, depth=4)
     generated, found = (
         modules_of(text) for text in (generate(config), unit_netlist(config, "asap7"))

@@ -10,9 +10,8 @@ from mxdot.cli import main
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.formats import E2M1
-from mxdot.sim.bench.bulk import read_results, run
-from mxdot.sim.bench.layout import Field, Layout
-from mxdot.sim.dot.bulk import layout, write_records
+from mxdot.sim.bench.bulk import Field, Layout, read_results, run
+from mxdot.sim.dot.unit import layout, write_records
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.toolchain import BuildError

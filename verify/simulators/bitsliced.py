@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...model.errors import identifier
-from ...sim.bench.layout import Field, Layout
+from ...sim.bench.bulk import Field, Layout
 from ...sim.engine.toolchain import find_tools
 from ...synth.errors import SynthesisError
 from ...synth.netlist import load

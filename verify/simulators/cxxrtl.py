@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...model.errors import identifier
-from ...sim.bench.layout import Field, Layout
+from ...sim.bench.bulk import Field, Layout
 from ...sim.engine.toolchain import makeable
 from ...synth.tools import cxxrtl_headers
 from .program import Program, built

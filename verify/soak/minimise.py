@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...sim.engine.stream_unit import AT_ONCE, Replayed, StallChances, StreamUnit
-from ...sim.engine.subsets import parts
+from ...sim.engine.stream_unit import AT_ONCE, Replayed, StallChances, StreamUnit, parts
 from ...sim.engine.verilator import Build, SimulationError
 
 Item = dict[str, Any]

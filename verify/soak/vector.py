@@ -17,9 +17,8 @@ from ...model.errors import one_line
 from ...model.files import read_text
 from ...model.units import KINDS, UnitConfig
 from ...sim.engine.job import Failure, UnitJob
-from ...sim.engine.stream_unit import AT_ONCE, Replayed, StallChances, StreamUnit
+from ...sim.engine.stream_unit import AT_ONCE, Replayed, StallChances, StreamUnit, stream_unit_of
 from ...sim.engine.unit import verilog_of
-from ...sim.kinds import kind_of
 from ...util.files import write_file
 
 SCHEMA = "mxdot regression vector 1"
@@ -80,7 +79,7 @@ def _vector(values: dict[str, Any]) -> Vector:
 
 def stream_unit(job: UnitJob) -> StreamUnit:
     """The unit of a job; ValueError for a kind whose items cannot be replayed."""
-    unit = kind_of(job.config).stream
+    unit = stream_unit_of(job.config)
     if unit is None:
         raise ValueError(f"kind must be one whose items can be replayed, not {job.config.kind}")
     return unit(job)

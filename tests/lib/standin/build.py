@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mxdot.sim.dot.build import BENCH
-from mxdot.sim.dot.bulk import write_records
+from mxdot.model import DotConfig
+from mxdot.sim.dot.unit import BENCH, layout, write_records
 from mxdot.sim.engine import verilator
 from mxdot.sim.engine.verilator import BENCH_TOP, Build
 
@@ -13,7 +13,10 @@ STANDIN = Path(__file__).with_name("standin.v")
 
 
 def build_standin(directory: Path, source: Path = STANDIN, **options) -> Build:
-    return verilator.build(source, BENCH_TOP, directory, extra_sources=[BENCH], **options)
+    parameters = layout(DotConfig("e4m3")).parameters
+    return verilator.build(
+        source, BENCH_TOP, directory, extra_sources=[BENCH], parameters=parameters, **options
+    )
 
 
 class Blocks:

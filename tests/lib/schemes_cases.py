@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 
-import rational_schemes as oracle
 from compare import repeat_command
 from mxdot.model import element_format
 from mxdot.model.schemes import (
     quantize,
 )
+from rational import schemes as oracle
 
 
 def values_of(level, stored):

@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational_formats
 from mxdot.model import FORMATS, MXArray, quantize
+from rational import formats as rational_formats
 
 
 def normal(*shape, seed=1):

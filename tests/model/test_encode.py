@@ -12,7 +12,7 @@ from encode_cases import boundaries
 from formats_cases import FLOATS, ML_DTYPES, all_codes
 from mxdot.model import E8M0, FORMATS
 from mxdot.model.formats import FLOAT16, FLOAT64, FloatFormat, Specials
-from rational_formats import encode_signed
+from rational.formats import encode_signed
 
 DETERMINISTIC = ("nearest_even", "toward_zero")
 BYTES = [name for name, fmt in FORMATS.items() if fmt.bits <= 8]

@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational_formats
 from formats_cases import ML_DTYPES, all_codes
 from mxdot.model import E8M0, FORMATS, element_format
 from mxdot.model.formats import (
@@ -25,6 +24,7 @@ from mxdot.model.formats import (
     UnsignedFormat,
     scale_format,
 )
+from rational import formats as rational_formats
 
 GFLOAT = {
     "e4m3": gfloat.formats.format_info_ocp_e4m3,

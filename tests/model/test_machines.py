@@ -25,8 +25,8 @@ from mxdot.model import (
     schemes,
 )
 from mxdot.model.accumulators.machine import STATUSES
-from rational_formats import Number, Status, floor_log2, pow2, round_float32, value
-from rational_machines import NAMES
+from rational.dot import MACHINES as OTHERS
+from rational.formats import Number, Status, floor_log2, pow2, round_float32, value
 
 SHAPES = ((1, 4), (2, 4), (1, 8), (3, 3), (1, 16), (5, 1), (1, 32), (2, 32), (1, 48), (1, 64))
 SHARES = (30, 16, 16, 10, 10, 6, 5, 3, 2, 2)
@@ -50,7 +50,7 @@ def pairs_of(name):
 @pytest.mark.parametrize(
     ("text", "pair"),
     [
-        *((name, pair) for name in NAMES for pair in pairs_of(name)),
+        *((name, pair) for name in OTHERS for pair in pairs_of(name)),
         *((text, pair) for text in NARROW for pair in PAIRS),
     ],
     ids=str,
@@ -61,7 +61,7 @@ def test_model_equals_rational(text, pair):
         check(random_cases(rng, pair, -(-EACH * share // sum(SHARES)), blocks, k), text)
 
 
-@pytest.mark.parametrize("text", [*NAMES, "float16", "aligned:13:bfloat16", "fused:25:float16"])
+@pytest.mark.parametrize("text", [*OTHERS, "float16", "aligned:13:bfloat16", "fused:25:float16"])
 def test_every_class_alone(text):
     pair = pairs_of(text)[0] if text in MACHINES else ("e5m2", "e5m2")
     rng = generator("machines class", text)
@@ -75,7 +75,7 @@ def test_every_class_alone(text):
 
 
 def test_every_machine_has_an_oracle_and_says_where_it_is_from():
-    assert {*NAMES, *PRESETS} == set(MACHINES)
+    assert {*OTHERS, *PRESETS} == set(MACHINES)
     for name, machine in MACHINES.items():
         assert name == machine.name == str(machine)
         assert accumulator(name) is machine

@@ -5,7 +5,7 @@ import pytest
 
 from mxdot.model import rounding
 from mxdot.model.outputs import BFLOAT16, FLOAT16, convert
-from rational_formats import pow2
+from rational.formats import pow2
 
 NARROW = [BFLOAT16, FLOAT16]
 

@@ -20,7 +20,7 @@ from mxdot.model.outputs import (
     convert,
     output_format,
 )
-from rational_formats import floor_log2, pow2
+from rational.formats import floor_log2, pow2
 
 NARROW = [BFLOAT16, FLOAT16]
 

@@ -7,16 +7,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational_formats
 from compare import FULL
-from rational_blocks import (
+from rational import formats as rational_formats
+from rational.by_hand import (
     INF,
     MAX_FINITE,
     MINUS_INF,
-    NAN,
     bits,
 )
-from rational_formats import (
+from rational.dot import NAN
+from rational.formats import (
     FORMATS,
     Status,
     decode,

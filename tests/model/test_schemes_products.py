@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rational_products as oracle
 from compare import FULL, generator, repeat_command
 from mxdot.model import MXArray
 from mxdot.model import matmul as matmul_mx
@@ -29,6 +28,7 @@ from mxdot.model.schemes import (
     matmul,
     quantize,
 )
+from rational import schemes as oracle
 from scheme_cases import MX, PAIRS, RULES, random_array, random_c, shrunk, size
 
 

@@ -23,7 +23,7 @@ from mxdot.model.schemes import (
 )
 from rational import schemes as oracle
 from scheme_cases import shrunk
-from schemes_cases import values_of
+from scheme_oracle import values_of
 
 INT4 = Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32),), "a test")
 OUTERMOST = (

@@ -23,7 +23,7 @@ from mxdot.model.schemes import (
 from mxdot.model.schemes.files import describe
 from quantize_cases import FLOAT32_MAX, random_blocks, with_nonfinite
 from scheme_cases import shrunk
-from schemes_cases import check
+from scheme_oracle import check
 
 NAMES = ("mixed4:e2", "mixed4:e8", "mixed6:ceil:e4", "mixed6:e16", "mixed8:even:e3", "mixed8:e7")
 

@@ -16,7 +16,7 @@ from mxdot.model.schemes import Limits, load, save
 from mxdot.model.schemes import quantize as quantize_scheme
 from mxdot.sim.dot.vectors import load as load_vectors
 from mxdot.util.data.tensors import load_tensors
-from schemes_packing_cases import same
+from scheme_cases import assert_same
 from vectors_cases import GOLDEN
 
 X = generator("fuzz").standard_normal((3, 64), np.float32)
@@ -45,7 +45,7 @@ def check(value, want):
     if isinstance(want, Limits):
         np.testing.assert_array_equal([value.low, value.high], [want.low, want.high])
     else:
-        same(value, want)
+        assert_same(value, want)
 
 
 def npy(array):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compare_study_cases import MINE, STUDY
+from compare_sample import MINE, STUDY
 from mxdot.compare.studies import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.synth import Flow

@@ -7,10 +7,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from gpu_refusals_cases import CODES, SCALES, X
 from mxdot import gpu
 from mxdot.gpu import MXTensor, schemes
 from mxdot.gpu.tensors.store import KEY
+from small_tensors import CODES, SCALES, X
 from stored_formats import E3M3, own_scheme
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matmul_jobs import DOT, Job, run_jobs
-from matmul_model_cases import operand
+from matmul_records import operand
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import pack_b
 from mxdot.model.units.matmul.registers import constants

@@ -21,6 +21,7 @@ from amaranth.lib.wiring import Out
 from mxdot.hw.dot.alignment_shifter import AlignShifter, places_around
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.hierarchy import submodule
+from mxdot.hw.quantize.lfsr import LaneWords
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import default_top, generate, modules_of
 from mxdot.sim.engine.job import UnitJob
@@ -280,3 +281,9 @@ def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, director
     verilog = directory / "wrong.v"
     verilog.write_text(verilog_of_any(tuple(wrongs), config))
     return verilog
+
+
+@breaks(LaneWords)
+def frozen_words(words, m):
+    """A shift register that does not step."""
+    m.d.comb += words.words[0].eq(words.lanes)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encode_cases import boundaries
-from formats_cases import FLOATS, ML_DTYPES, all_codes
+from format_codes import FLOATS, ML_DTYPES, all_codes, boundaries
 from mxdot.model import E8M0, FORMATS
 from mxdot.model.formats import FLOAT16, FLOAT64, FloatFormat, Specials
 from rational.formats import encode_signed

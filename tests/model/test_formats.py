@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from formats_cases import ML_DTYPES, all_codes
+from format_codes import ML_DTYPES, all_codes
 from mxdot.model import E8M0, FORMATS, element_format
 from mxdot.model.formats import (
     BFLOAT16,

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from matmul_model_cases import operand, step
+from matmul_records import operand, step
 from mxdot.model import DotConfig, MXArray, matmul, quantize
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import (

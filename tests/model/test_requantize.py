@@ -7,6 +7,7 @@ from math import floor
 import numpy as np
 import pytest
 
+from int32_sums import ENDS, HIGH, LOW, sums_of
 from mxdot.model.requantize import (
     INTEGERS,
     FixedRescale,
@@ -15,7 +16,6 @@ from mxdot.model.requantize import (
     requantize,
     requantize_traced,
 )
-from requantize_cases import ENDS, HIGH, LOW, sums_of
 
 
 def half_up(x: Fraction) -> int:

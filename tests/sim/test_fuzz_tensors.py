@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from mxdot.model.schemes import quantize as quantize_scheme
 from mxdot.sim.dot.vectors import load as load_vectors
 from mxdot.util.data.tensors import load_tensors
 from scheme_cases import assert_same
-from vectors_cases import GOLDEN
+
+GOLDEN = Path(__file__).parents[1] / "vectors"
 
 X = generator("fuzz").standard_normal((3, 64), np.float32)
 Y = np.arange(640).reshape(10, 64).astype(np.float16)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from compare import FLAGS, FULL
 from mxdot.model import PRESETS, DotConfig, MXArray, accumulator, dot, rounding
 from mxdot.sim.dot.vectors import ARRAYS, Vectors, draw, evaluate, load, save
 from rational import dot as oracle
-from vectors_cases import GOLDEN
+
+GOLDEN = Path(__file__).parents[1] / "vectors"
 
 NAMES = list(generate.FILES)
 LIMIT = 2 * 2**20

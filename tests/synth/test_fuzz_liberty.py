@@ -7,9 +7,9 @@ import os
 import pytest
 from hypothesis import given
 
-from cost_library_cases import SMALL
-from cost_timing_cases import LIBRARY as TIMED
 from fuzz import damaged, fuzz, misspelt, outcome, refusal
+from liberty_texts import LIBRARY as TIMED
+from liberty_texts import SMALL
 from mxdot.synth import Flow, SynthesisError, gates, library_files
 from mxdot.synth.function import Function
 from mxdot.synth.liberty import Library, parse

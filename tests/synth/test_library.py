@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cost_library_cases import SMALL
+from liberty_texts import SMALL
 from mxdot.synth import SynthesisError, gates
 from mxdot.synth.function import Function
 from mxdot.synth.liberty import parse

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cost_timing_cases import LIBRARY
+from liberty_texts import LIBRARY
 from mxdot.synth import Flow, SynthesisError, asic, gates, measure, opensta
 from mxdot.synth.activity import Activity
 from mxdot.synth.energy import weights

@@ -181,10 +181,7 @@ def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
         (MINE.replace("a.v", "c.v"), "extra 'mine': .*c.v cannot be read: No such file"),
         (MINE.replace("a.v", r"a\u0000"), "verilog must be one line of printable text, not"),
         (MINE.replace("mine", "=1+1"), "name must not begin a formula of a spreadsheet, as '=1"),
-        (
-            MINE + "lanes = 'many'",
-            "'mine': lanes must be an integer of at least 1, not 'many'",
-        ),
+        (MINE + "lanes = 'many'", "'mine': lanes must be an integer of at least 1, not 'many'"),
         (MINE + "lanes = 0", "extra 'mine': lanes must be an integer of at least 1, not 0"),
         (MINE + "format = ''", "extra 'mine': format must be text, not empty, not ''"),
         (MINE + "area = 3", "extra 'mine': keys are name, .* not 'area'"),

@@ -12,13 +12,7 @@ from devices import on_devices, tensor
 from mxdot.gpu.schemes import ScaledTensor, quantize
 from mxdot.model import schemes as model
 from mxdot.model.quantize import NONFINITE
-from mxdot.model.schemes import (
-    SCHEMES,
-    TENSOR,
-    Level,
-    Limits,
-    block,
-)
+from mxdot.model.schemes import SCHEMES, TENSOR, Level, Limits, block
 from mxdot.model.schemes.array import Scaled
 from mxdot.model.schemes.exact import quotient
 from mxdot.model.schemes.quantize import quantized

@@ -12,15 +12,7 @@ from mxdot.gpu import chunks, schemes
 from mxdot.gpu.schemes import ScaledTensor, integer_sums, matmul, quantize
 from mxdot.model import FORMATS
 from mxdot.model import schemes as model
-from mxdot.model.schemes import (
-    FLOAT32,
-    INT8_FULL,
-    TENSOR,
-    Level,
-    ScaledArray,
-    Scheme,
-    block,
-)
+from mxdot.model.schemes import FLOAT32, INT8_FULL, TENSOR, Level, ScaledArray, Scheme, block
 from mxdot.model.schemes.table import mx
 from scheme_cases import RULES, assert_same, random_array, random_c
 from scheme_checks import TorchBackend

@@ -3,15 +3,7 @@
 from pathlib import Path
 
 from compare_fakes import FAKES
-from mxdot.compare.studies import (
-    Comparison,
-    Sampling,
-    Study,
-    Sweep,
-    compare,
-    load_extra,
-    processes,
-)
+from mxdot.compare.studies import Comparison, Sampling, Study, Sweep, compare, load_extra, processes
 from mxdot.compare.studies.flows import Synthesis
 
 

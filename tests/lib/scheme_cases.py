@@ -6,13 +6,7 @@ from math import lcm
 import numpy as np
 
 from mxdot.model import PRESETS
-from mxdot.model.schemes import (
-    Granularity,
-    IntegerFormat,
-    PowerFormat,
-    ScaledArray,
-    UnsignedFormat,
-)
+from mxdot.model.schemes import Granularity, IntegerFormat, PowerFormat, ScaledArray, UnsignedFormat
 from mxdot.model.schemes.scales import encode
 
 MX = {

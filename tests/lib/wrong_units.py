@@ -255,12 +255,7 @@ them."""
 
 
 def _run_choice(
-    bits: int,
-    wrongs: Sequence[Wrong],
-    config: Any,
-    directory: Path,
-    builds: Path,
-    **options: Any,
+    bits: int, wrongs: Sequence[Wrong], config: Any, directory: Path, builds: Path, **options: Any
 ) -> UnitResult:
     directory.mkdir(exist_ok=True)
     builds /= f"wrong-{config.kind}-{config.name}"

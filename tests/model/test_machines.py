@@ -14,16 +14,7 @@ import pytest
 from cases import OPERANDS, RUNNING, SCALES, random_cases
 from compare import FULL, check, generator
 from mxdot.compare.accuracy import evaluate
-from mxdot.model import (
-    MACHINES,
-    PRESETS,
-    MXArray,
-    accumulator,
-    dot,
-    format_pairs,
-    matmul,
-    schemes,
-)
+from mxdot.model import MACHINES, PRESETS, MXArray, accumulator, dot, format_pairs, matmul, schemes
 from mxdot.model.accumulators.machine import STATUSES
 from rational.dot import MACHINES as OTHERS
 from rational.formats import Number, Status, floor_log2, pow2, round_float32, value

@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from compare import generator, repeat_command
 from mxdot.model import FORMATS, quantize, unscaled
-from quantize_cases import (
-    POLICIES,
-    ROUNDINGS,
-    RULES,
-    edge_amax,
-    random_blocks,
-    with_nonfinite,
-)
+from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 from rational import formats as rational_formats
 
 TINY = np.float32(2.0**-149)

@@ -23,12 +23,7 @@ from rational.by_hand import (
     one_block,
 )
 from rational.dot import NAN, NVIDIA_NAN, dot
-from rational.formats import (
-    FORMATS,
-    decode,
-    pow2,
-    value,
-)
+from rational.formats import FORMATS, decode, pow2, value
 
 # Section 3: special values ----------------------------------------------------------------------
 

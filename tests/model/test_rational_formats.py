@@ -9,12 +9,7 @@ import pytest
 from compare import FULL
 from format_codes import ML_DTYPES
 from rational import formats as rational_formats
-from rational.by_hand import (
-    INF,
-    MAX_FINITE,
-    MINUS_INF,
-    bits,
-)
+from rational.by_hand import INF, MAX_FINITE, MINUS_INF, bits
 from rational.dot import NAN
 from rational.formats import (
     FORMATS,

@@ -238,11 +238,7 @@ def test_shift_of_a_power_of_two():
         ),
         (lambda: FixedRescale(1, 63), ValueError, "shift must be from 0 to 62, not 63"),
         (lambda: ShiftRescale(32), ValueError, "shift must be from 0 to 31, not 32"),
-        (
-            lambda: ShiftRescale(1.0),
-            TypeError,
-            "shift must be integers from 0 to 31, not float64",
-        ),
+        (lambda: ShiftRescale(1.0), TypeError, "shift must be integers from 0 to 31, not float64"),
         (
             lambda: requantize([2**31], ShiftRescale(0)),
             ValueError,

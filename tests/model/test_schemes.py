@@ -10,13 +10,7 @@ from gfloat.formats import format_info_ocp_e2m1, format_info_ocp_e4m3, format_in
 
 from compare import generator
 from mxdot.model import quantize as quantize_mx
-from mxdot.model.schemes import (
-    E8M0,
-    SCHEMES,
-    Level,
-    block,
-    quantize,
-)
+from mxdot.model.schemes import E8M0, SCHEMES, Level, block, quantize
 from mxdot.model.schemes.exact import quotient
 from quantize_cases import random_blocks, with_nonfinite
 from scheme_cases import MX, shrunk

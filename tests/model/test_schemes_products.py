@@ -10,15 +10,7 @@ from compare import generator
 from mxdot.model import MXArray
 from mxdot.model import matmul as matmul_mx
 from mxdot.model import quantize as quantize_mx
-from mxdot.model.schemes import (
-    E4M3,
-    SCHEMES,
-    Level,
-    ScaledArray,
-    block,
-    matmul,
-    quantize,
-)
+from mxdot.model.schemes import E4M3, SCHEMES, Level, ScaledArray, block, matmul, quantize
 from scheme_cases import MX, RULES, random_array, random_c
 
 

@@ -35,8 +35,7 @@ def test_own_formats_have_their_values(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("element", "scale", "taken"),
-    [(E4M3, NARROW, E8M0), (OTHER_E4M3, E8M0, E4M3)],
+    ("element", "scale", "taken"), [(E4M3, NARROW, E8M0), (OTHER_E4M3, E8M0, E4M3)]
 )
 def test_a_name_with_other_contents_is_refused(tmp_path, element, scale, taken):
     array = quantize(np.ones((1, 32), np.float32), own_scheme(element, scale))

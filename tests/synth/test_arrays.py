@@ -11,14 +11,7 @@ from mxdot.hw.verilog import generate, modules_of
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.synth import Cost, Flow, measure
-from mxdot.synth.array.area import (
-    TOP,
-    AreaModel,
-    ArrayCost,
-    largest_array,
-    measure_array,
-    resized,
-)
+from mxdot.synth.array.area import TOP, AreaModel, ArrayCost, largest_array, measure_array, resized
 from mxdot.synth.array.fit import ROUTABLE, fit
 from mxdot.synth.array.roofline import Job, full_width, peak
 from mxdot.synth.fpga import DEVICES, FILL, Device

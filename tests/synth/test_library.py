@@ -94,10 +94,7 @@ def test_flipflop_and_latch():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("area : 2.5", "area : big"),
-            "cell NAND2_X1, line 9: area must be a number, not 'big'",
-        ),
+        (("area : 2.5", "area : big"), "cell NAND2_X1, line 9: area must be a number, not 'big'"),
         (
             ('"!(A B)"', '"!(A B"'),
             "library small.lib, cell NAND2_X2, line 8: '!(A B' is no Boolean function",

@@ -60,11 +60,7 @@ def integers_of(a, b, length):
     return sums, scales
 
 
-ROWS = {
-    "int8": schemes.INT8_SYMMETRIC,
-    "int4": schemes.INT4_SYMMETRIC,
-    "zero": schemes.INT8_FULL,
-}
+ROWS = {"int8": schemes.INT8_SYMMETRIC, "int4": schemes.INT4_SYMMETRIC, "zero": schemes.INT8_FULL}
 
 
 def rows_of(kind, x, scales=None):

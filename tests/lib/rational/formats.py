@@ -208,11 +208,7 @@ FLOATS = {
 
 
 def round_float32(
-    x: Fraction,
-    rounding: str,
-    status: Status,
-    fraction_bits: int = 23,
-    running: str = "float32",
+    x: Fraction, rounding: str, status: Status, fraction_bits: int = 23, running: str = "float32"
 ) -> Number:
     """RNE_fp32 or RZ_fp32 of x, overflowing to Inf; fewer fraction bits for Hopper and Ada.
 

@@ -61,7 +61,7 @@ def test_the_default_study_is_the_classical_question():
 
 
 def test_a_sweep_with_a_process_of_its_own(write):
-    """And without accuracy; what the study asks of its own flow does not bind it."""
+    """The sweep has no accuracy, and ignores the study's options of the flow."""
     more = '[[sweep]]\nlanes=8\nprocess="asap7"\naccuracy=false\n'
     points = load_study(write(STUDY.replace("[[extra]]", more + "[[extra]]"))).points()
     alone = Flow("cells", process="asap7", effort="area", sections=False)

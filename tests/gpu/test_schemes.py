@@ -36,7 +36,7 @@ def test_words_of_a_generator():
 @on_devices
 @every_scheme
 def test_next_to_every_code_and_tie(name, device):
-    """Under a scale of one: each value, each middle of two, and their neighbours in float32."""
+    """Each value, each middle of two, and their float32 neighbours, under a scale of one."""
     scheme = SCHEMES[name]
     for element in scheme.elements:
         values = np.unique(element.values[np.isfinite(element.values)])
@@ -100,7 +100,7 @@ def test_pytorch_quantises_alike_under_the_same_scales(name, low):
 
 @on_devices
 def test_quotients_are_rounded_to_odd(device):
-    """As the model's, which is tested against fractions: exact, next to a short number, any."""
+    """Quotients equal the model's: exact ones, ones next to a short number, and others."""
     rng = generator("gpu quotient")
     b = rng.integers(2**27, 2**28, 100000).astype(np.float64)
     near = b * rng.integers(2**24, 2**25, b.size) + rng.integers(-1, 2, b.size)
@@ -126,7 +126,7 @@ class NeverWaiting(TorchDispatchMode):
 @pytest.mark.parametrize("nonfinite", NONFINITE)
 @every_scheme
 def test_nobody_waits_for_a_device(name, nonfinite):
-    """Once the tables are there."""
+    """The first call makes the tables; later calls never wait."""
     scheme, x = SCHEMES[name], torch.randn(128, 256)
     limits = None
     if scheme.levels[0].granularity == TENSOR:
@@ -145,7 +145,7 @@ def test_nobody_waits_for_a_device(name, nonfinite):
 @on_devices
 @every_scheme
 def test_limits(name, device):
-    """Of a calibrator, wider than the data, and at zero."""
+    """Limits of a calibrator, wider than the data, and at zero."""
     rng = generator("gpu limits", name)
     scheme = shrunk(SCHEMES[name])
     x = rng.standard_normal((8, 16)).astype(np.float32)

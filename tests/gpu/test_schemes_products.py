@@ -21,7 +21,7 @@ from scheme_checks import TorchBackend
 @on_devices
 @pytest.mark.parametrize("fmt", ["e5m2fnuz", "fp16", "bf16", "tf32"])
 def test_elements_of_other_units(fmt, device):
-    """Under scales of blocks, and under a float for a tensor."""
+    """Scales are one per block, or one float per tensor."""
     rng = generator("gpu products of elements", fmt)
     by_block = mx(FORMATS[fmt], 4, "ceil")
     whole = Scheme(fmt, (FORMATS[fmt],), (Level(TENSOR, FLOAT32),), "a test")

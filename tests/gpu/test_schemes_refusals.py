@@ -1,4 +1,4 @@
-"""What schemes on tensors refuse, in one line that names the argument."""
+"""Refusals of schemes on tensors: one line that names the argument."""
 
 import re
 

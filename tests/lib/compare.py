@@ -14,14 +14,14 @@ FLAGS = oracle.Result._fields[1:]
 
 
 FULL = os.environ.get("MXDOT_FULL", "0") != "0"
-"""What takes long and finds little more is tried, too."""
+"""True with MXDOT_FULL: slow cases run that find little more."""
 
 
 def some(cases: Iterable, step: int) -> list:
-    """One of so many cases, with FULL=1 all.
+    """Every `step`-th case, with FULL=1 all.
 
-    Of a product of lists `step` shares no factor with the length of the last one, so that no value
-    of a list is left out.
+    For a product of lists, `step` shares no factor with the length of the last list, so that no
+    value of a list is left out.
     """
     return list(cases)[:: 1 if FULL else step]
 
@@ -63,7 +63,7 @@ def all_blocks(cases: Cases) -> list[list[tuple[list[int], list[int], int, int]]
 
 
 def difference(cases: Cases, accumulator: Accumulator | str) -> str | None:
-    """None where the fast model and the oracle agree in every bit and flag, else a report."""
+    """A report if the fast model and the oracle differ in a bit or flag, otherwise None."""
     got, want = fast_results(cases, accumulator), oracle_results(cases, accumulator)
     wrong = [i for i in range(len(cases)) if got[i] != want[i]]
     if not wrong:

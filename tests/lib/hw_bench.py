@@ -1,4 +1,4 @@
-"""What the tests of the RTL share: values of many cases in and out of components.
+"""RTL test bench: values of many cases in and out of components.
 
 Ports are arrays whose first axis is the case. A structure is a dict of its fields' arrays; an
 array in a port adds an axis: the field `sign` of a port `lanes` of 4 structures is (cases, 4).

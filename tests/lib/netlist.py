@@ -73,7 +73,7 @@ class Elaborated:
 
 
 _known: dict[str, list[Elaborated]] = {}
-"""Those of this process by name, of which one may stand for others in another design."""
+"""Netlists of this process by name; one may serve in several designs."""
 
 
 @uncollected()
@@ -109,7 +109,7 @@ def _part(name: str, part: wiring.Component) -> tuple[list[nir.Cell], Parts]:
 def _own_cells(
     component: wiring.Component, ports: Mapping[str, Value]
 ) -> tuple[list[nir.Cell], Parts]:
-    """As Amaranth's `build_netlist`, without what only its writers of netlists need.
+    """Amaranth's `build_netlist`, without the parts that only writers of netlists need.
 
     Cycles, which it looks for in the half of its time, `_body` refuses.
     """
@@ -165,7 +165,7 @@ class Scope:
         return top
 
     def scopes(self) -> "Iterator[Scope]":
-        """This one and those inside it."""
+        """This module and all modules inside it."""
         yield self
         for scope in self.inside.values():
             yield from scope.scopes()

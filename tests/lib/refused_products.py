@@ -9,7 +9,7 @@ X = (2, 128)
 
 @dataclass(frozen=True)
 class Library:
-    """What the cases need of a library of arrays; they take zeros of shape X if not said."""
+    """A library of arrays, as the cases use it; arrays are zeros of shape X by default."""
 
     schemes: Any
     """mxdot.model.schemes or mxdot.gpu.schemes."""

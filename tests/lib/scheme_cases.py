@@ -1,4 +1,4 @@
-"""What tests of block-scaling schemes share: names, shorter groups, random arrays, accumulators."""
+"""Block-scaling schemes for tests: names, shorter groups, random arrays, accumulators."""
 
 from dataclasses import replace
 from math import lcm

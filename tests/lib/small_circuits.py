@@ -24,7 +24,7 @@ OPERATORS = {
 
 
 class Statements(wiring.Component):
-    """What a Module makes of conditions: priorities, partial assignments, patterns, defaults."""
+    """Conditions of a Module: priorities, partial assignments, patterns, defaults."""
 
     i: In(6)
     o: Out(data.ArrayLayout(4, 2))

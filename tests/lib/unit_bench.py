@@ -108,7 +108,7 @@ def join(config: DotConfig, parts: list[Product]) -> Work:
 
 @dataclass
 class Run:
-    """What happened: `got` as `Work.want`; the cycle in which each block and result passed."""
+    """Results (`got`, as `Work.want`) and the cycle in which each block and result passed."""
 
     work: Work
     got: dict[str, NDArray]
@@ -210,7 +210,7 @@ def evaluator_of(config: DotConfig) -> Evaluator:
 
 
 def evaluate(config: DotConfig, driver: Driver) -> Any:
-    """What the driver returns, run on the netlist of the unit."""
+    """Runs the driver on the unit's netlist and returns its result."""
     evaluator = evaluator_of(config)
     evaluator.registers = None
     inputs = next(driver)
@@ -224,7 +224,7 @@ def evaluate(config: DotConfig, driver: Driver) -> Any:
 
 @uncollected()
 def simulate(config: DotConfig, driver: Driver) -> Any:
-    """What the driver, of one stream, returns, run in Amaranth's simulator."""
+    """Runs the driver of one stream in Amaranth's simulator and returns its result."""
     unit, sync = DotUnit(config), ClockDomain("sync")
     m = Module()
     m.domains.sync = sync  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What the tests of the generated Verilog share: modules, ports and names of its text."""
+"""Modules, ports and names in generated Verilog text."""
 
 import re
 from functools import cache
@@ -60,7 +60,7 @@ def header_ports(text: str) -> Ports:
 
 
 def body(module: str) -> str:
-    """What stands between the ports of a module and its end."""
+    """The text between a module's ports and its end."""
     return module[module.index("\n);\n") + 4 : -len("endmodule\n")]
 
 

@@ -51,7 +51,7 @@ def overridden(
 
 
 def breaks(*components: type) -> Callable[[Callable], Wrong]:
-    """Of `override(component, m)`, what makes such units wrong."""
+    """Turns `override(component, m)` into a patch that breaks these components."""
 
     def breaking(override: Callable) -> Wrong:
         @wraps(override)
@@ -217,7 +217,7 @@ def run_one_of(
     builds: Path,
     **options: Any,
 ) -> UnitResult:
-    """As `run_small` with what is chosen of `wrongs`, of which all are in one unit; it must not
+    """`run_small` with the chosen ones of `wrongs`, all of which are in one unit; it must not
     pass. Of two that override the same signal the later wins."""
     these = [chosen] if callable(chosen) else chosen
     if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
@@ -234,7 +234,7 @@ def run_one_of(
 def run_none_of(
     wrongs: Sequence[Wrong], config: Any, directory: Path, builds: Path, **options: Any
 ) -> UnitResult:
-    """As `run_one_of` with nothing chosen."""
+    """`run_one_of` with nothing chosen."""
     result = _run_choice(0, wrongs, config, directory, builds, **options)
     if result.passed:
         _RIGHT_WITHOUT.add(_right_key(wrongs, config, options))
@@ -266,7 +266,7 @@ def _run_choice(
 
 
 def choose(bits: int, directory: Path, name: str = "choice") -> None:
-    """What is wrong in runs in `directory`: a bit for each, the first of all lowest."""
+    """Chooses the faults of runs in `directory`: one bit per fault, the first lowest."""
     (directory / name).write_text(f"{bits:b}\n")
 
 

@@ -215,7 +215,7 @@ def test_encode_of_eleven_exponent_bits(mantissa_bits):
 
 @pytest.mark.parametrize("fmt", [*FORMATS.values(), FLOAT16, E8M0], ids=str)
 def test_a_scalar_gives_a_scalar(fmt):
-    """As NumPy's functions: no array without axes."""
+    """NumPy's functions do the same: they return no arrays without axes."""
     assert isinstance(fmt.encode(1), fmt.dtype.type)
     assert isinstance(fmt.encode(np.ones(())), fmt.dtype.type)
     assert fmt.encode([1]).shape == (1,)

@@ -249,7 +249,7 @@ def test_what_is_no_float(error, message, fields):
 
 
 def test_small_floats_have_what_they_say():
-    """Of all specials and the narrowest fields: the largest is finite, infinity and NaN are not."""
+    """All specials with the narrowest fields: the largest is finite, infinity and NaN are not."""
     made = [(Specials.NONE, 1, 0), (Specials.NAN_ONLY, 1, 1), (Specials.IEEE, 2, 1)]
     for specials, exponent_bits, mantissa_bits in made:
         fmt = FloatFormat("f", exponent_bits, mantissa_bits, specials)

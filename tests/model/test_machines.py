@@ -135,7 +135,7 @@ def test_cdna2_has_no_subnormal_numbers():
 
 @pytest.mark.parametrize("pair", ["int8", "int4", "int3xe3m2", "e5m2xint8"])
 def test_integers_are_never_subnormal(pair):
-    """By products of matrices as by single ones, which are the oracle's."""
+    """Products of matrices equal single products, which equal the oracle's."""
     (pair,) = format_pairs(pair)
     cases = random_cases(generator("integers", pair), pair, 60, 2, 20)
     for text in ("cdna2-fp16", "cdna2-bf16"):

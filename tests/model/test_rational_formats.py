@@ -87,7 +87,7 @@ def test_decode_agrees_with_ml_dtypes(fmt):
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_every_finite_code_encodes_to_itself(fmt):
-    """Of TF32, with FULL=1; else an odd share of its codes."""
+    """All codes of TF32 with FULL=1, otherwise an odd share."""
     step = 23 if fmt == "tf32" and not FULL else 1
     for code in range(0, 1 << FORMATS[fmt].bits, step):
         element = decode(fmt, code)

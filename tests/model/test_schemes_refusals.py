@@ -1,4 +1,4 @@
-"""What schemes and their quantisation refuse, with the whole message."""
+"""Refusals of schemes and their quantisation, with the whole message."""
 
 import pickle
 import re

@@ -93,7 +93,7 @@ def test_a_class_with_values_of_its_own_is_refused():
 
 
 def test_integers_may_share_a_name(tmp_path):
-    """As `int8` of MX and that of a caller's scheme."""
+    """MX and a caller's scheme each have a format `int8`."""
     plain = IntegerFormat("int8", 8, -127, 127)
     scheme = own_scheme(plain)
     array = quantize(np.ones((1, 32), np.float32), scheme)

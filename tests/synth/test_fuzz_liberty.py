@@ -20,7 +20,7 @@ FUNCTIONS = ("!(A B)", "(A' + B')", "A ^ B & !C | 1", "D[0] * (E + F)'")
 
 
 def read(text: str) -> Library:
-    """With all that is read when it is asked for."""
+    """Parses a library and reads every part that is read on demand."""
     library = parse(text, "odd.lib")
     for cell in library.cells.values():
         _ = cell.is_nand2, cell.levels, cell.is_flipflop

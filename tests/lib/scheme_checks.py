@@ -23,6 +23,9 @@ class TorchBackend:
         """The schemes to quantise by and the shape of their matrices."""
         return [(shrunk(scheme), (8, 16)), (scheme, (128, 256))]
 
+    def quantize(self, x, scheme, **options):
+        return quantize(tensor(x, self.device), scheme, **options)
+
     def check(self, matrix, scheme, words=None, **options):
         check(matrix, scheme, self.device, words, **options)
 

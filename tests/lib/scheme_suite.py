@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compare import generator
-from mxdot.model.formats import ROUNDINGS
+from mxdot.model.formats import E2M1, ROUNDINGS
 from mxdot.model.quantize import NONFINITE
 from mxdot.model.schemes import (
     BFLOAT16,
@@ -26,6 +26,7 @@ from mxdot.model.schemes import (
     Granularity,
     IntegerFormat,
     Level,
+    Limits,
     ScaledArray,
     Scheme,
     UnsignedFormat,
@@ -131,6 +132,65 @@ def test_other_scales(scheme, backend):
     backend.check(random_blocks(rng, 16, 2 * columns), scheme)
     backend.check(with_nonfinite(rng, random_blocks(rng, 16, columns)), scheme)
     backend.check(rng.standard_normal((16, columns)).astype(np.float32), scheme)
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+ONES = np.ones((4, 32), np.float32)
+TILES = Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32),), "a test")
+OTHER_DTYPE = "x must be float32, float16, bfloat16 or float64, not"
+TOO_FEW_ROWS = "row count must be a multiple of 128 for tile 128 x 128, not"
+WRONG_TYPES = [
+    (
+        "x must be float32, float16, bfloat16 or float64, not int64",
+        ONES.astype(np.int64),
+        "mxfp4",
+        {},
+    ),
+    (
+        "x must be float32, float16, bfloat16 or float64, not int32",
+        ONES.astype(np.int32),
+        "mx9",
+        {},
+    ),
+    ("scheme must be a Scheme or its name, not 4", ONES, 4, {}),
+    ("scheme must be a Scheme or its name, not 8", ONES, 8, {}),
+    ("limits must be Limits or None, not float", ONES, "int8_tensor", {"limits": 1.0}),
+]
+# The 128 rows of the third shape are of two matrices.
+WRONG_VALUES = [
+    ("row length must be a multiple of 32 for block 32, not 48", np.ones((4, 48)), "mxfp4", {}),
+    ("row length must be a multiple of 32 for block 32, not 4", ONES, "mxfp4", {"axis": 0}),
+    (f"{TOO_FEW_ROWS} 64", np.ones((2, 64, 128)), "fp8_e4m3_128x128", {}),
+    (f"{TOO_FEW_ROWS} 1", np.ones(128), "fp8_e4m3_128x128", {"axis": 0}),
+    ("row length must be a multiple of 16 for block 16, not 20", ONES[:, :20], "mx9", {}),
+    ("row count must be a multiple of 2 for tile 2 x 8, not 3", np.ones((4, 3, 8)), TILES, {}),
+    (r"x must hold at least one value, not have shape \(0, 32\)", ONES[:0], "mxfp4", {}),
+    ("axis must be from -2 to 1, not 2", ONES, "mxfp4", {"axis": 2}),
+    ("x of dtype float64 must hold float32 values, not 0.1", 0.1 * np.ones((4, 32)), "mxfp4", {}),
+    ("scheme must be one of mxfp8_e4m3, .*, not 'fp9'", ONES, "fp9", {}),
+    ("scheme must be one of mxfp8_e4m3, .*, not 'mx7'.*", ONES, "mx7", {}),
+    (".* mixed4, not 'mxfp8'; nearest: mxfp4, .*mxfp8_e4m3.*", ONES, "mxfp8", {}),
+    (
+        "rounding must be one of nearest_even, toward_zero, stochastic, not 'up'",
+        ONES, "mx9", {"rounding": "up"},
+    ),
+    ("nonfinite must be one of poison, element, not 'drop'", ONES, "mx9", {"nonfinite": "drop"}),
+    (
+        r"limits must have shape \(1, 1\), not \(4, 1\)",
+        ONES, "int8_tensor", {"limits": Limits(np.zeros((4, 1)), np.ones((4, 1)))},
+    ),
+]  # fmt: skip
+REFUSED = [
+    *((TypeError, *row) for row in WRONG_TYPES),
+    *((ValueError, *row) for row in WRONG_VALUES),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "x", "scheme", "options"), REFUSED)
+def test_refused_quantisation(error, message, x, scheme, options, backend):
+    with pytest.raises(error, match=f"^{message}$"):
+        backend.quantize(x, scheme, **options)
 
 
 # Products ---------------------------------------------------------------------------------------

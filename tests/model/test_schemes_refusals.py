@@ -140,60 +140,18 @@ def test_formats():
         UnsignedFormat(17)
 
 
-@pytest.mark.parametrize(
-    ("message", "shape", "scheme", "axis"),
-    [
-        ("row length must be a multiple of 32 for block 32, not 48", (4, 48), "mxfp4", -1),
-        ("row length must be a multiple of 32 for block 32, not 4", (4, 64), "mxfp4", 0),
-        (
-            "row count must be a multiple of 128 for tile 128 x 128, not 64",
-            (2, 64, 128),  # its 128 rows are of two matrices
-            "fp8_e4m3_128x128",
-            -1,
-        ),
-        (
-            "row count must be a multiple of 128 for tile 128 x 128, not 1",
-            (128,),
-            "fp8_e4m3_128x128",
-            0,
-        ),
-        ("x must hold at least one value, not have shape (0, 32)", (0, 32), "mxfp4", -1),
-        ("axis must be from -2 to 1, not 2", (4, 32), "mxfp4", 2),
-    ],
-)
-def test_shapes(message, shape, scheme, axis):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        quantize(np.zeros(shape, np.float32), scheme, axis=axis)
-
-
-def test_policies():
-    x = np.ones((2, 32), np.float32)
-    rounding = r"^rounding must be one of nearest_even, toward_zero, stochastic, not 'up'$"
-    with pytest.raises(ValueError, match=rounding):
-        quantize(x, "mx9", rounding="up")
-    with pytest.raises(ValueError, match=r"^nonfinite must be one of poison, element, not 'drop'$"):
-        quantize(x, "mx9", nonfinite="drop")
+def test_random_words():
     words = (
         r"^rng must be a numpy Generator or uint32 words of shape \(2, 32\) for stochastic "
         r"rounding, not int64 \(2, 32\)$"
     )
+    x, wrong = np.ones((2, 32), np.float32), np.ones((2, 32), np.int64)
     with pytest.raises(ValueError, match=words):
-        quantize(x, "mx9", rounding="stochastic", rng=np.ones((2, 32), np.int64))  # type: ignore[arg-type]
+        quantize(x, "mx9", rounding="stochastic", rng=wrong)  # type: ignore[arg-type]
 
 
-def test_names_and_values():
-    x = np.zeros((4, 32), np.float32)
-    with pytest.raises(ValueError, match=r"^scheme must be one of mxfp8_e4m3, .*, not 'fp9'$"):
-        quantize(x, "fp9")
-    with pytest.raises(ValueError, match=r"mixed4, not 'mxfp8'; nearest: mxfp4, .*mxfp8_e4m3.*$"):
-        quantize(x, "mxfp8")
-    with pytest.raises(TypeError, match=r"^scheme must be a Scheme or its name, not 4$"):
-        quantize(x, 4)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^x must be float32, float16, .*, not int64$"):
-        quantize(np.zeros((4, 32), np.int64), "mxfp4")
-    with pytest.raises(ValueError, match=r"^x of dtype float64 must hold float32 values, not 0.1$"):
-        quantize(np.full((4, 32), 0.1), "mxfp4")
-    assert quantize(x, " NVFP4 ").scheme.name == "nvfp4"
+def test_names_have_no_case_and_no_spaces_around():
+    assert quantize(np.zeros((4, 32), np.float32), " NVFP4 ").scheme.name == "nvfp4"
 
 
 WRONG_TYPES = {

@@ -29,7 +29,7 @@ def test_full_range_is_tilted_and_ours_is_not(capsys):
 
 
 def test_int8_to_minus_128_moves_the_gradients_of_training_down():
-    """And INT8 by hand is the contract's, whose own ends at -127."""
+    """INT8 by hand equals the contract's INT8, which ends at -127."""
     x = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32)
     assert (claims_int8.quantize(x.astype(float), -127) == quantize(x, "mxint8").dequantize()).all()
     runs = {lowest: claims_int8.train(lowest, 0) for lowest in (-128, -127, None)}

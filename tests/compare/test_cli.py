@@ -126,10 +126,7 @@ def test_find_narrowest(folder, capsys):
         ("--count 0", "count must be from 1 to 1000000, not 0"),
         ("--seed -1", "seed must be from 0 to "),
         ("--encoder 41", "encoder must be from 0 to 40, not 41"),
-        (
-            "find --match int32",
-            "match: accumulator int32 takes integer formats only",
-        ),
+        ("find --match int32", "match: accumulator int32 takes integer formats only"),
         ("find --sqnr 40 --encoder 1", "encoder must be 0 with find narrowest, not 1"),
         ("--study no.toml", "no.toml cannot be read: No such file or directory"),
         ("--extra no.toml", "no.toml cannot be read: No such file or directory"),

@@ -59,7 +59,7 @@ def test_the_narrowest_that_was_measured():
 
 
 def test_a_sweep_that_stops_before_it_is_good_enough():
-    """What the default study said of E4M3: exact, because no F above 18 was measured."""
+    """The default study chose exact for E4M3, because it measured no F above 18."""
     answer = only([*EXACT, *aligned(0, 6, 7, 18)])
     assert answer.units["as good as float32"].accumulator == "exact"
     assert answer.unmeasured == {"as good as float32": ["aligned:19"]}

@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import given
 
-from compare_study_cases import MINE, STUDY
+from compare_sample import MINE, STUDY
 from fuzz import damaged, fuzz, misspelt, outcome, refusal
 from mxdot.compare.studies import DEFAULT, extra, load_extra, load_study
 from mxdot.util.data.sets import data_set

@@ -29,7 +29,7 @@ UNPRINTABLE = [name for name in ODD if not name.isprintable()]
 
 
 def toml(text: str) -> str:
-    """As a string of TOML."""
+    """A TOML string."""
     return json.dumps(text)
 
 

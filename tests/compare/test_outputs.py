@@ -208,7 +208,7 @@ def test_rows_without_synthesis_or_without_accuracy_can_be_written(comparison, t
 
 
 class Page(html.parser.HTMLParser):
-    """What a page refers to, and its embedded data."""
+    """References of a page, and its embedded data."""
 
     def __init__(self, text):
         super().__init__()

@@ -93,10 +93,7 @@ def test_a_table_of_gates_has_columns_of_the_processes(comparison):
     assert "asap7 (um2)  asap7 (ps)  asap7 (MHz)" in head
     row = lines[lines.index(head) + 1].split()
     assert row[row.index("1,000") + 2 :][:3] == ["88", "812", "1,232"]
-    assert lines[[line[:6] for line in lines].index("asap7:") + 1].split()[-2:] == [
-        "Fmax",
-        "(MHz)",
-    ]
+    assert lines[[line[:6] for line in lines].index("asap7:") + 1].split()[-2:] == ["Fmax", "(MHz)"]
 
 
 def test_the_report_says_what_a_process_is(comparison):

@@ -63,7 +63,7 @@ def element_values(q):
 
 
 def codes_of(q, fmt):
-    """What lanes of `fmt` get: the codes of the same values; integers by themselves."""
+    """Codes of the same values for lanes of `fmt`; integers unchanged."""
     values = element_values(q)
     if fmt.is_integer and isinstance(q.scheme.levels[0].format, FloatFormat):
         if values.max() > 2 ** (fmt.bits - 1) - 1:  # unsigned
@@ -200,7 +200,7 @@ BOOKS = [name for name, scheme in SCHEMES.items() if len(scheme.elements) > 1]
 
 @pytest.mark.parametrize("name", [*SCHEMES, *(f"{name}:e8" for name in BOOKS)])
 def test_every_scheme_has_a_quantizer_or_a_reason(name):
-    """What a scheme's unit makes are the scheme's own codes, scales and selectors."""
+    """A scheme's unit makes the codes, scales and selectors of the scheme."""
     scheme = schemes.scheme(name)
     try:
         unit = quantizer_of(scheme)

@@ -187,7 +187,7 @@ def test_sweep():
 
 
 def test_recommended_rules_lose_least():
-    """By the mean over the data of docs/schemes.md."""
+    """The order follows the mean over the data of docs/schemes.md."""
     pairs = list(matrices(DEFAULT_DATA, rows=128, length=1024))
     for name in ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4"):
         means = {

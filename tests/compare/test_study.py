@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compare_study_cases import MINE, STUDY
+from compare_sample import MINE, STUDY
 from mxdot.compare.studies import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.synth import Flow
@@ -61,7 +61,7 @@ def test_the_default_study_is_the_classical_question():
 
 
 def test_a_sweep_with_a_process_of_its_own(write):
-    """And without accuracy; what the study asks of its own flow does not bind it."""
+    """The sweep has no accuracy, and ignores the study's options of the flow."""
     more = '[[sweep]]\nlanes=8\nprocess="asap7"\naccuracy=false\n'
     points = load_study(write(STUDY.replace("[[extra]]", more + "[[extra]]"))).points()
     alone = Flow("cells", process="asap7", effort="area", sections=False)
@@ -181,10 +181,7 @@ def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
         (MINE.replace("a.v", "c.v"), "extra 'mine': .*c.v cannot be read: No such file"),
         (MINE.replace("a.v", r"a\u0000"), "verilog must be one line of printable text, not"),
         (MINE.replace("mine", "=1+1"), "name must not begin a formula of a spreadsheet, as '=1"),
-        (
-            MINE + "lanes = 'many'",
-            "'mine': lanes must be an integer of at least 1, not 'many'",
-        ),
+        (MINE + "lanes = 'many'", "'mine': lanes must be an integer of at least 1, not 'many'"),
         (MINE + "lanes = 0", "extra 'mine': lanes must be an integer of at least 1, not 0"),
         (MINE + "format = ''", "extra 'mine': format must be text, not empty, not ''"),
         (MINE + "area = 3", "extra 'mine': keys are name, .* not 'area'"),

@@ -6,13 +6,13 @@ import torch
 
 from added_accumulator import Halved
 from added_accumulator import halved as halved
-from gpu_refusals_cases import refused
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import matmul, quantize, schemes
 from mxdot.gpu.accumulators.products import RULES
 from mxdot.model import Aligned
 from mxdot.model import matmul as model_matmul
 from mxdot.model import quantize as model_quantize
+from small_tensors import refused
 
 A = quantize(torch.ones(4, 64), "e4m3")
 SCHEME = schemes.quantize(torch.ones(4, 64), "nvfp4")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from containers_cases import CONTAINERS, assert_same, contained, every_container
+from containers import CONTAINERS, assert_same, contained, every_container
 from devices import BYTES, on_devices
 from mxdot.gpu import MXTensor, PackedTensor, quantize, schemes
 from mxdot.gpu.names import format_name, named_format

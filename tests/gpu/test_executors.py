@@ -8,9 +8,9 @@ from importlib import import_module
 import pytest
 import torch
 
-from gpu_refusals_cases import A, X, refused
 from mxdot import gpu
 from mxdot.gpu import executors
+from small_tensors import A, X, refused
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from amd_facts import FACTS, cases_of
 from cases import Cases, random_cases
 from compare import FULL, generator
 from devices import tensor
-from gpu_machines_cases import NARROW
-from gpu_matmul_cases import check_cases
+from gpu_products import NARROW, check_cases
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import MXTensor, matmul
 from mxdot.model import MACHINES, MXArray, accumulator, format_pairs

@@ -6,7 +6,7 @@ import torch
 
 from cases import Cases, random_cases
 from compare import generator
-from gpu_matmul_cases import PAIRS, check_cases, takes
+from gpu_products import PAIRS, check_cases, takes
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu
 from mxdot.model import MXArray

@@ -11,7 +11,7 @@ from interpreter import DEVICE, for_kernels
 from mxdot.gpu import schemes
 from mxdot.model import schemes as model
 from mxdot.model.schemes import SCHEMES, TENSOR, Level, Limits, Scheme, block, scheme
-from scheme_checks import assert_same
+from scheme_cases import assert_same
 
 pytestmark = for_kernels
 REFUSED = {

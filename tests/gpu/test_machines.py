@@ -6,7 +6,7 @@ import torch
 
 from cases import random_cases
 from compare import FULL, generator
-from gpu_machines_cases import NARROW
+from gpu_products import NARROW
 from mxdot.gpu import MXTensor, matmul
 from mxdot.model import MACHINES, PRESETS, format_pairs
 from mxdot.model import matmul as model_matmul

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cases import random_cases
 from compare import generator
 from devices import on_devices, tensor
-from gpu_matmul_cases import PAIRS, check, check_cases, takes
+from gpu_products import PAIRS, check, check_cases, takes
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor, chunks
 from mxdot.model import FORMATS, MX_FORMATS, PRESETS, Fixed, MXArray, Preset

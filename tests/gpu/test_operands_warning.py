@@ -1,7 +1,5 @@
 """A machine warns once of operands that its row has not, compiled too."""
 
-import warnings
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from mxdot.gpu import matmul, quantize, schemes
 from mxdot.model import OperandsWarning
 from mxdot.model.accumulators import machine
 from mxdot.nn import MXLinear, Recipe, convert
-from operands_warning_cases import FP8, line
+from operand_warnings import FP8, line, recorded
 
 E2M1 = quantize(torch.ones(4, 32), "e2m1")
 
@@ -21,10 +19,7 @@ def as_in_a_new_process():
 
 def caught(call):
     """The lines of OperandsWarning that `call` gives."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        call()
-    return [str(each.message) for each in found if each.category is OperandsWarning]
+    return [str(each.message) for each in recorded(call) if each.category is OperandsWarning]
 
 
 @pytest.mark.parametrize("compiled", [False, True])

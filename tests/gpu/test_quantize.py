@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compare import generator
 from devices import BYTES, assert_same_blocks, bits, on_devices, tensor
-from encode_cases import boundaries
+from format_codes import boundaries
 from mxdot import gpu, model
 from mxdot.gpu import chunks
 from mxdot.gpu.tensors.formats import code_dtype

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_refusals_cases import CODES, SCALES, A, X, refused
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor, schemes
 from mxdot.gpu.names import named_scheme
@@ -15,6 +14,7 @@ from mxdot.model import PRESETS, MXArray
 from mxdot.model.accumulators import KINDS
 from mxdot.model.formats import FORMATS, FloatFormat
 from mxdot.model.schemes import SCHEMES
+from small_tensors import CODES, SCALES, A, X, refused
 
 META = A.to("meta")
 KNOWN = [*(kind.syntax for kind in KINDS.values()), *PRESETS]

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from compare import generator
 from devices import on_devices, tensor
+from int32_sums import ENDS, HIGH, LOW, sums_of
 from mxdot.gpu.schemes import ScaledTensor, integer_sums, requantize, requantize_traced
 from mxdot.model import requantize as model
 from mxdot.model import schemes
 from mxdot.model.requantize import INTEGERS, FixedRescale, FloatRescale, ShiftRescale
-from requantize_cases import ENDS, HIGH, LOW, sums_of
 from scheme_cases import random_array, shrunk
 
 every_output = pytest.mark.parametrize("output", INTEGERS.values(), ids=str)

@@ -23,8 +23,8 @@ from mxdot.model.schemes import (
     block,
     tile,
 )
-from scheme_cases import shrunk
-from scheme_checks import assert_same, check
+from scheme_cases import assert_same, shrunk
+from scheme_checks import check
 
 
 @on_devices

@@ -7,7 +7,7 @@ import torch
 import torch.multiprocessing
 from torch import nn
 
-from containers_cases import assert_same, contained, every_container
+from containers import assert_same, contained, every_container
 from devices import on_devices
 from mxdot.gpu import quantize
 from mxdot.gpu.tensors import sharding

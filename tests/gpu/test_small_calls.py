@@ -10,7 +10,7 @@ import torch
 from cases import random_cases
 from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
-from gpu_matmul_cases import check_cases
+from gpu_products import check_cases
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu, model
 from mxdot.gpu.call_cache import MOST, Prepared, once

@@ -2,9 +2,9 @@
 
 import torch
 
-from gpu_refusals_cases import CODES, SCALES, X
 from mxdot import gpu
 from mxdot.gpu import MXTensor, schemes
+from small_tensors import CODES, SCALES, X
 from stored_formats import E3M3, own_scheme
 
 

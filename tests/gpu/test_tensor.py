@@ -17,8 +17,7 @@ from mxdot.gpu import MXTensor
 from mxdot.gpu.schemes import ScaledTensor
 from mxdot.model import FORMATS, MXArray
 from mxdot.model.schemes import SCHEMES
-from scheme_cases import random_array, shrunk
-from scheme_checks import assert_same
+from scheme_cases import assert_same, random_array, shrunk
 
 every_format = pytest.mark.parametrize("fmt", FORMATS)
 

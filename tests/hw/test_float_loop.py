@@ -18,7 +18,7 @@ from mxdot.hw.hierarchy import used
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT
 from mxdot.model.pipeline.widths import Widths
-from rational_formats import Special, Status, decode_float32, encode_float32, pow2, round_float32
+from rational.formats import Special, Status, decode_float32, encode_float32, pow2, round_float32
 
 FLAGS = ("overflow", "underflow", "inexact")
 BIAS = 127

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import rational_formats
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import FloatRounder, FloatSum
@@ -20,6 +19,7 @@ from mxdot.model.formats import BFLOAT16, FLOAT16, FloatFormat
 from mxdot.model.outputs import convert
 from mxdot.model.pipeline.widths import Widths
 from mxdot.model.rounding import two_sum
+from rational import formats as rational_formats
 
 # Neighbourhoods of zero, of the smallest normal and of 1, ties, and the largest.
 CORNERS = [

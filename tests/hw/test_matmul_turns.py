@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matmul_jobs import Job, run_jobs
-from matmul_model_cases import operand, step
+from matmul_records import operand, step
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import pack_a, pack_b

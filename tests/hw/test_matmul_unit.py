@@ -11,7 +11,7 @@ import pytest
 
 from compare import FULL, some
 from matmul_jobs import DOT, SMALL, Job, run_jobs
-from matmul_model_cases import operand
+from matmul_records import operand
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import pack_b

@@ -13,7 +13,6 @@ from amaranth.sim import Simulator
 
 from compare import generator
 from hw_bench import Evaluator, assert_same, from_planes, to_planes
-from hw_netlist_cases import OPERATORS, Counter, Statements
 from mxdot.hw.arithmetic.floats import FloatSum
 from mxdot.hw.arithmetic.shift import Normalizer
 from mxdot.hw.dot.convert import Convert
@@ -22,6 +21,7 @@ from mxdot.model import DotConfig
 from mxdot.model.outputs import FLOAT16
 from mxdot.model.pipeline.widths import Widths
 from netlist import wiring_value
+from small_circuits import OPERATORS, Counter, Statements
 
 
 class Binary(wiring.Component):

@@ -12,7 +12,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from compare import FULL, generator
-from hw_verilog_operators_cases import (
+from small_circuits import (
     DESIGNS,
     Functions,
 )

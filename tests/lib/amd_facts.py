@@ -1,4 +1,4 @@
-"""What AMD's machines do at the ends of their rules (docs/numerics.md), in literal numbers.
+"""Results of AMD's machines at the ends of their rules (docs/numerics.md), in literal numbers.
 
 Each fact is (a, b, c, result, flags) of one step, under scales of 1; shorter lists end in zeros.
 """

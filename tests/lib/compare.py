@@ -6,23 +6,22 @@ from collections.abc import Iterable
 
 import numpy as np
 
-import rational
-import rational_machines
 from cases import Cases
 from mxdot.model import Accumulator, dot
+from rational import dot as oracle
 
-FLAGS = rational.Result._fields[1:]
+FLAGS = oracle.Result._fields[1:]
 
 
 FULL = os.environ.get("MXDOT_FULL", "0") != "0"
-"""What takes long and finds little more is tried, too."""
+"""True with MXDOT_FULL: slow cases run that find little more."""
 
 
 def some(cases: Iterable, step: int) -> list:
-    """One of so many cases, with FULL=1 all.
+    """Every `step`-th case, with FULL=1 all.
 
-    Of a product of lists `step` shares no factor with the length of the last one, so that no value
-    of a list is left out.
+    For a product of lists, `step` shares no factor with the length of the last list, so that no
+    value of a list is left out.
     """
     return list(cases)[:: 1 if FULL else step]
 
@@ -37,20 +36,20 @@ def generator(*key: object) -> np.random.Generator:
     return np.random.default_rng([seed(), zlib.crc32(repr(key).encode())])
 
 
-def fast_results(cases: Cases, accumulator: Accumulator | str) -> list[rational.Result]:
+def fast_results(cases: Cases, accumulator: Accumulator | str) -> list[oracle.Result]:
     """Bits and flags by `mxdot.model.dot`."""
     options = {"stages": False, "scale_format": cases.scale_format}
     trace = dot(cases.a, cases.b, accumulator, cases.c, trace=True, **options)
     columns = [trace.result.view(np.uint32), *(getattr(trace.flags, name) for name in FLAGS)]
-    return [rational.Result(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+    return [oracle.Result(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
 
-def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[rational.Result]:
+def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[oracle.Result]:
     """Bits and flags by the oracle, one dot product at a time."""
     fmt_a, fmt_b, text = cases.a.format.name, cases.b.format.name, str(accumulator)
     bits = cases.c.view(np.uint32).tolist()
     return [
-        rational_machines.dot(fmt_a, fmt_b, blocks, text, c, cases.scale_format)
+        oracle.dot(fmt_a, fmt_b, blocks, text, c, cases.scale_format)
         for blocks, c in zip(all_blocks(cases), bits, strict=True)
     ]
 
@@ -64,7 +63,7 @@ def all_blocks(cases: Cases) -> list[list[tuple[list[int], list[int], int, int]]
 
 
 def difference(cases: Cases, accumulator: Accumulator | str) -> str | None:
-    """None where the fast model and the oracle agree in every bit and flag, else a report."""
+    """A report if the fast model and the oracle differ in a bit or flag, otherwise None."""
     got, want = fast_results(cases, accumulator), oracle_results(cases, accumulator)
     wrong = [i for i in range(len(cases)) if got[i] != want[i]]
     if not wrong:
@@ -95,7 +94,7 @@ def describe(cases: Cases, accumulator: Accumulator | str) -> str:
     return "\n".join(lines)
 
 
-def _line(result: rational.Result) -> str:
+def _line(result: oracle.Result) -> str:
     flags = [name for name in FLAGS if getattr(result, name)]
     return f"{result.bits:#010x}  flags: {' '.join(flags) or 'none'}"
 

@@ -3,15 +3,7 @@
 from pathlib import Path
 
 from compare_fakes import FAKES
-from mxdot.compare.studies import (
-    Comparison,
-    Sampling,
-    Study,
-    Sweep,
-    compare,
-    load_extra,
-    processes,
-)
+from mxdot.compare.studies import Comparison, Sampling, Study, Sweep, compare, load_extra, processes
 from mxdot.compare.studies.flows import Synthesis
 
 
@@ -52,3 +44,35 @@ def sample(folder: Path) -> Comparison:
         Sampling((32, 4096), 4, encoder=2),
     )
     return compare(study, folder / "out", processes(2), Quiet(), tools=FAKES)
+
+
+STUDY = """
+title = "Two formats"
+[[sweep]]
+format = ["e4m3", "int8"]
+accumulator = "exact,aligned:6..8/2"
+lanes = [4, 8]
+status = false
+[[sweep]]
+format = "e5m2"
+accumulator = "fixed:40:-20"
+lanes = 8
+stages = "2..3"
+[[extra]]
+name = "mine"
+verilog = ["a.v", "b.v"]
+top = "mac"
+parameters = { WIDTH = 8 }
+[cost]
+flow = "gates"
+target_levels = [30, 40]
+effort = "area"
+[accuracy]
+data = ["normal", "outliers"]
+lengths = [64, 32]
+count = 10
+seed = 3
+encoder = 2
+"""
+
+MINE = '[[extra]]\nname = "mine"\nverilog = "a.v"\ntop = "mac"\n'

@@ -105,7 +105,7 @@ class Row:
 
 
 def rows(text: str) -> list[Row]:
-    """Those of all tables of a page."""
+    """Rows of all tables of a page."""
     found = re.findall(r"^\| `([0-9a-f]{8})` \| (.*?) \| (.*?) \| (.*?) \|$", text, re.M)
     return [Row(key, words, says, _names(says), _names(bins)) for key, words, says, bins in found]
 

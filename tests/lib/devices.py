@@ -1,4 +1,4 @@
-"""What the tests of the GPU path share: devices to run on, and equality in every bit."""
+"""Devices on which GPU tests run, and equality in every bit."""
 
 import numpy as np
 import pytest

@@ -132,7 +132,7 @@ def check_stochastic_gradients(mesh: DeviceMesh, device: str) -> None:
 
 
 def check_no_tokens(mesh: DeviceMesh, device: str) -> None:
-    """As a mixture of experts has them, where an expert is not chosen."""
+    """A mixture of experts has these where no token chooses an expert."""
     whole, x, g = problem(Recipe(), device, torch.float32)
     y, dx, *gradients = results(parallel(whole, mesh), x[:0], g[:0])
     assert y.shape == dx.shape == (0, WIDTH)

@@ -73,7 +73,7 @@ def check_codes(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
 
 
 def saved(state: Any) -> Any:
-    """What comes back from a file of this rank's."""
+    """The state read back from this rank's file."""
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)

@@ -92,7 +92,7 @@ def refusal(error: Exception) -> None:
 def outcome(
     function: Callable[..., T], *arguments: Any, errors: Any = (ValueError, TypeError)
 ) -> T | None:
-    """What `function` gives, None where it refuses with one of `errors`."""
+    """The result of `function`, None if it raises one of `errors`."""
     try:
         return function(*arguments)
     except errors as error:

@@ -1,4 +1,4 @@
-"""Where the tests of Triton kernels run: on CUDA, or on the CPU under Triton's interpreter.
+"""Device of the Triton tests: CUDA, or the CPU under Triton's interpreter.
 
 Import this before any kernel.
 """

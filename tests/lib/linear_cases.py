@@ -1,4 +1,4 @@
-"""What tests of linear layers share: data, and the three products as the model defines them."""
+"""Linear layers: data, and the three products as the model defines them."""
 
 import numpy as np
 import torch

@@ -57,7 +57,7 @@ class Job:
         np.testing.assert_array_equal(got.view(bits), self.golden.result.view(bits))
 
     async def run(self, bench):
-        """From the start to the end; checks results, flags, status and counters."""
+        """Runs one job; checks results, flags, status and counters."""
         bench.got.clear()
         self.offer(bench)
         await self.start(bench)

@@ -7,5 +7,5 @@ from mxdot.sim.engine.regression_units import Unit, full_matrix
 
 @cache
 def every_unit() -> tuple[Unit, ...]:
-    """Those of `make sim FULL=1`."""
+    """Units of `make sim FULL=1`."""
     return tuple(full_matrix())

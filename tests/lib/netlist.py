@@ -73,7 +73,7 @@ class Elaborated:
 
 
 _known: dict[str, list[Elaborated]] = {}
-"""Those of this process by name, of which one may stand for others in another design."""
+"""Netlists of this process by name; one may serve in several designs."""
 
 
 @uncollected()

@@ -119,7 +119,7 @@ class Emitter:
         return total
 
     def _compare(self, operator: str, a: Bits, b: Bits) -> str:
-        """From the bottom up: whether the bits so far say less; a sign counts the other way."""
+        """Compares bits from the lowest up; a sign bit counts the other way."""
         if operator[1] == ">":
             a, b = b, a
         less = "ones" if operator.endswith("=") else "0"

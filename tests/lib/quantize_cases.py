@@ -1,4 +1,4 @@
-"""Operands and checks that tests of quantize share with other tests."""
+"""Blocks to quantise: random, not finite, and where a scale rule changes its mind."""
 
 import numpy as np
 

@@ -9,7 +9,7 @@ X = (2, 128)
 
 @dataclass(frozen=True)
 class Library:
-    """What the cases need of a library of arrays; they take zeros of shape X if not said."""
+    """A library of arrays, as the cases use it; arrays are zeros of shape X by default."""
 
     schemes: Any
     """mxdot.model.schemes or mxdot.gpu.schemes."""
@@ -70,11 +70,7 @@ def refused_products(on: Library) -> list[tuple[type[Exception], str, Callable[[
             "overflow must be one of refuse, wrap, not 'clip'",
             lambda q: integer_sums(q, q, overflow="clip"),
         ),
-        (
-            TypeError,
-            f"a must be a {on.scaled}, not {on.array}",
-            lambda q: integer_sums(on.x, q),
-        ),
+        (TypeError, f"a must be a {on.scaled}, not {on.array}", lambda q: integer_sums(on.x, q)),
         (
             TypeError,
             f"b must be a {on.scaled}, not {on.array}: quantize makes one of floats",

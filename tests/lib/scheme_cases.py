@@ -1,4 +1,4 @@
-"""What tests of block-scaling schemes share: names, shorter groups, random arrays, accumulators."""
+"""Block-scaling schemes for tests: names, shorter groups, random arrays, accumulators."""
 
 from dataclasses import replace
 from math import lcm
@@ -6,13 +6,7 @@ from math import lcm
 import numpy as np
 
 from mxdot.model import PRESETS
-from mxdot.model.schemes import (
-    Granularity,
-    IntegerFormat,
-    PowerFormat,
-    ScaledArray,
-    UnsignedFormat,
-)
+from mxdot.model.schemes import Granularity, IntegerFormat, PowerFormat, ScaledArray, UnsignedFormat
 from mxdot.model.schemes.scales import encode
 
 MX = {
@@ -151,3 +145,23 @@ def random_c(rng, shape, kind):
     if kind in ("nan", "any"):
         c = np.where(rng.random(shape) < 0.2, rng.choice([np.inf, -np.inf, np.nan], shape), c)
     return c.astype(np.float32)
+
+
+OPTIONAL = ("zero_points", "selectors")
+
+
+def assert_same(got, want):
+    """Every part of two arrays of the model is equal in dtype, shape and bits."""
+    assert isinstance(got, ScaledArray)
+    assert (got.scheme, got.axis) == (want.scheme, want.axis)
+    parts = [("codes", got.codes, want.codes)]
+    parts += [(f"scales[{i}]", got.scales[i], part) for i, part in enumerate(want.scales)]
+    parts += [(part, getattr(got, part), getattr(want, part)) for part in OPTIONAL]
+    for name, mine, its in parts:
+        if its is None:
+            assert mine is None, name
+            continue
+        assert (mine.dtype, mine.shape) == (its.dtype, its.shape), name
+        unsigned = np.dtype(f"u{its.dtype.itemsize}")
+        np.testing.assert_array_equal(mine.view(unsigned), its.view(unsigned), name)
+    assert len(got.scales) == len(want.scales)

@@ -1,28 +1,51 @@
-"""Scaled tensors beside the model's arrays: every code, scale and value."""
+"""Schemes on tensors against the model: every code, scale and value."""
 
 import numpy as np
+import torch
 
 from devices import bits, tensor
-from mxdot.gpu.schemes import quantize
+from mxdot.gpu.schemes import ScaledTensor, matmul, quantize
 from mxdot.model import schemes as model
+from scheme_cases import OPTIONAL, assert_same, shrunk
 
-OPTIONAL = ("zero_points", "selectors")
 
+class TorchBackend:
+    """PyTorch on one device, for the tests of scheme_suite."""
 
-def assert_same(got, want):
-    """Every part of two arrays of the model is equal in dtype, shape and bits."""
-    assert (got.scheme, got.axis) == (want.scheme, want.axis)
-    parts = [("codes", got.codes, want.codes)]
-    parts += [(f"scales[{i}]", got.scales[i], part) for i, part in enumerate(want.scales)]
-    parts += [(part, getattr(got, part), getattr(want, part)) for part in OPTIONAL]
-    for name, mine, its in parts:
-        if its is None:
-            assert mine is None, name
-            continue
-        assert (mine.dtype, mine.shape) == (its.dtype, its.shape), name
-        unsigned = np.dtype(f"u{its.dtype.itemsize}")
-        np.testing.assert_array_equal(mine.view(unsigned), its.view(unsigned), name)
-    assert len(got.scales) == len(want.scales)
+    rows = 64
+    weight_only_shape = (5, 6, 32)
+    every_text = True
+
+    def __init__(self, device):
+        self.device = device
+
+    def sizes(self, scheme):
+        """The schemes to quantise by and the shape of their matrices."""
+        return [(shrunk(scheme), (8, 16)), (scheme, (128, 256))]
+
+    def quantize(self, x, scheme, **options):
+        return quantize(tensor(x, self.device), scheme, **options)
+
+    def check(self, matrix, scheme, words=None, **options):
+        check(matrix, scheme, self.device, words, **options)
+
+    def check_product(self, a, b, text, c, lanes=128):
+        """A product of two ScaledArrays, or of floats and a ScaledArray."""
+        want = model.matmul(a, b, text, c, lanes=lanes)
+        got = matmul(self.moved(a), self.moved(b), text, tensor(c, self.device), lanes=lanes)
+        assert (got.dtype, got.device.type) == (torch.float32, self.device)
+        left = a.dtype if isinstance(a, np.ndarray) else a.scheme
+        np.testing.assert_array_equal(
+            got.cpu().numpy().view(np.uint32), want.view(np.uint32), f"{left} x {b.scheme}, {text}"
+        )
+
+    def product(self, a, b, text, lanes):
+        return matmul(self.moved(a), self.moved(b), text, lanes=lanes)
+
+    def moved(self, x):
+        if isinstance(x, np.ndarray):
+            return tensor(x, self.device)
+        return ScaledTensor.from_model(x, self.device)
 
 
 def check(x, scheme, device, words=None, **options):

@@ -91,7 +91,7 @@ def bench_text(designs: Mapping[str, tuple[Around, int]]) -> str:
 
 
 def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> list[str]:
-    """Where the Verilog of designs, by name and with inputs, is not what Amaranth simulates."""
+    """Designs, by name with their inputs, whose Verilog differs from Amaranth's simulator."""
     for name, (design, inputs) in designs.items():
         (directory / f"{name}.v").write_text(design.verilog(name))
         sides = {"in": inputs, "out": simulated(design, inputs)}
@@ -128,7 +128,7 @@ def runtime(directory: Path) -> Path:
 
 
 def linked(archive: Path) -> str:
-    """What links that archive."""
+    """Flags that link the archive."""
     return f"-Wl,--whole-archive {archive} -Wl,--no-whole-archive -pthread"
 
 

@@ -21,6 +21,7 @@ from amaranth.lib.wiring import Out
 from mxdot.hw.dot.lane import AlignShifter, places_around
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.hierarchy import submodule
+from mxdot.hw.quantize.encode import LaneWords
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import default_top, generate, modules_of
 from mxdot.sim.engine.job import UnitJob
@@ -50,7 +51,7 @@ def overridden(
 
 
 def breaks(*components: type) -> Callable[[Callable], Wrong]:
-    """Of `override(component, m)`, what makes such units wrong."""
+    """Turns `override(component, m)` into a patch that breaks these components."""
 
     def breaking(override: Callable) -> Wrong:
         @wraps(override)
@@ -216,7 +217,7 @@ def run_one_of(
     builds: Path,
     **options: Any,
 ) -> UnitResult:
-    """As `run_small` with what is chosen of `wrongs`, of which all are in one unit; it must not
+    """`run_small` with the chosen ones of `wrongs`, all of which are in one unit; it must not
     pass. Of two that override the same signal the later wins."""
     these = [chosen] if callable(chosen) else chosen
     if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
@@ -233,7 +234,7 @@ def run_one_of(
 def run_none_of(
     wrongs: Sequence[Wrong], config: Any, directory: Path, builds: Path, **options: Any
 ) -> UnitResult:
-    """As `run_one_of` with nothing chosen."""
+    """`run_one_of` with nothing chosen."""
     result = _run_choice(0, wrongs, config, directory, builds, **options)
     if result.passed:
         _RIGHT_WITHOUT.add(_right_key(wrongs, config, options))
@@ -254,12 +255,7 @@ them."""
 
 
 def _run_choice(
-    bits: int,
-    wrongs: Sequence[Wrong],
-    config: Any,
-    directory: Path,
-    builds: Path,
-    **options: Any,
+    bits: int, wrongs: Sequence[Wrong], config: Any, directory: Path, builds: Path, **options: Any
 ) -> UnitResult:
     directory.mkdir(exist_ok=True)
     builds /= f"wrong-{config.kind}-{config.name}"
@@ -270,7 +266,7 @@ def _run_choice(
 
 
 def choose(bits: int, directory: Path, name: str = "choice") -> None:
-    """What is wrong in runs in `directory`: a bit for each, the first of all lowest."""
+    """Chooses the faults of runs in `directory`: one bit per fault, the first lowest."""
     (directory / name).write_text(f"{bits:b}\n")
 
 
@@ -280,3 +276,9 @@ def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, director
     verilog = directory / "wrong.v"
     verilog.write_text(verilog_of_any(tuple(wrongs), config))
     return verilog
+
+
+@breaks(LaneWords)
+def frozen_words(words, m):
+    """A shift register that does not step."""
+    m.d.comb += words.words[0].eq(words.lanes)

@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational_formats
 from mxdot.model import FORMATS, MXArray, quantize
+from rational import formats as rational_formats
 
 
 def normal(*shape, seed=1):
@@ -145,7 +145,7 @@ def test_dequantize_nan_scale():
 @pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_quantisation_error(name, rule):
-    """What is not saturated lies within half a step of the element format."""
+    """Values that do not saturate lie within half a step of the element format."""
     x = normal(64, 32, seed=3)
     got = quantize(x, name, scale_rule=rule)
     scale = np.repeat(np.ldexp(1.0, got.scales.astype(int) - 127), 32, axis=-1)

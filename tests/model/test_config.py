@@ -187,11 +187,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             "scale_block must be the lanes with exact, 32, not 8",
             {"accumulator": "exact", "scale_block": 8},
         ),
-        (
-            ValueError,
-            "scale_block must be at most the lanes, 32, not 64",
-            {"scale_block": 64},
-        ),
+        (ValueError, "scale_block must be at most the lanes, 32, not 64", {"scale_block": 64}),
         (
             ValueError,
             "scale_block must be one of 4, 8, 16, 32, 64, 128, not 12",
@@ -207,11 +203,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             "accumulator int32 takes integer formats only, not int8 x e2m1",
             {"formats": "int8,int8xe2m1", "accumulator": "int32"},
         ),
-        (
-            ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 29, not 0",
-            {"stages": 0},
-        ),
+        (ValueError, "stages of accumulator aligned:13 must be from 1 to 29, not 0", {"stages": 0}),
         (
             ValueError,
             "stages of accumulator aligned:13 must be from 1 to 29, not 30",

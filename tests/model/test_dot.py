@@ -192,7 +192,7 @@ def test_exact_rounds_once(fmt):
 
 
 def test_a_kulisch_register_rounds_once():
-    """Not once a block: `fixed:640:-286` over all blocks."""
+    """`fixed:640:-286` rounds once over all blocks, not once per block."""
     cases = finite_cases("kulisch", "e4m3", 500, 4, 8)
     terms = (values(cases.a) * values(cases.b)).reshape(500, -1)
     got = dot(cases.a, cases.b, "fixed:640:-286", cases.c)
@@ -292,7 +292,7 @@ def test_negating_a_and_c_negates_the_result(accumulator):
 
 
 def test_a_wide_grid_is_exact():
-    """With every product on the grid, `aligned` differs from `exact` in the rounding of D alone."""
+    """`aligned` with every product on its grid differs from `exact` only in the rounding of D."""
     cases = finite_cases("wide grid", "e2m1", 2000, 2, 32)
     want = dot(cases.a, cases.b, "exact", cases.c)
     for accumulator in ("aligned:13", "aligned:64"):  # E2M1 sums have 13 bits: D is exact
@@ -380,7 +380,7 @@ def test_real_matrix_is_close_to_the_float_product():
 @pytest.mark.parametrize("text", ["exact", "fused:13", "fixed:40:-10", "float32", "hopper"])
 @pytest.mark.parametrize("rows", [2, 20])
 def test_products_of_no_elements_are_c(text, rows):
-    """By the table and by operands alike; a fixed register takes c on its grid."""
+    """Table and operands agree; a fixed register takes c on its grid."""
     none = MXArray(np.zeros((rows, 0), np.uint8), np.zeros((rows, 0), np.uint8), "e4m3")
     c = np.linspace(-3, 3, rows**2, dtype=np.float32).reshape(rows, rows)
     want = np.trunc(c * 2.0**10) / 2**10 if text.startswith("fixed") else c

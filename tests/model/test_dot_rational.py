@@ -83,7 +83,7 @@ COMBINATIONS = [
 
 
 def test_default_counts():
-    """What the module promises: enough for each kind of accumulator, and for each format."""
+    """Each kind of accumulator and each format has as many cases as the module promises."""
     assert sum(SHAPES.values()) == 1000
     assert len(PAIRS) * EACH + len(WIDER) * EACH_WIDER >= 3_300
     assert (len(KINDS) - 1) * EACH >= 3_300

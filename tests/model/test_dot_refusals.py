@@ -1,4 +1,4 @@
-"""What `dot` and `matmul` refuse, with the whole message."""
+"""Refusals of `dot` and `matmul`, with the whole message."""
 
 import numpy as np
 import pytest

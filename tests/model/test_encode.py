@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encode_cases import boundaries
-from formats_cases import FLOATS, ML_DTYPES, all_codes
+from format_codes import FLOATS, ML_DTYPES, all_codes, boundaries
 from mxdot.model import E8M0, FORMATS
 from mxdot.model.formats import FLOAT16, FLOAT64, FloatFormat, Specials
-from rational_formats import encode_signed
+from rational.formats import encode_signed
 
 DETERMINISTIC = ("nearest_even", "toward_zero")
 BYTES = [name for name, fmt in FORMATS.items() if fmt.bits <= 8]
@@ -216,7 +215,7 @@ def test_encode_of_eleven_exponent_bits(mantissa_bits):
 
 @pytest.mark.parametrize("fmt", [*FORMATS.values(), FLOAT16, E8M0], ids=str)
 def test_a_scalar_gives_a_scalar(fmt):
-    """As NumPy's functions: no array without axes."""
+    """NumPy's functions do the same: they return no arrays without axes."""
     assert isinstance(fmt.encode(1), fmt.dtype.type)
     assert isinstance(fmt.encode(np.ones(())), fmt.dtype.type)
     assert fmt.encode([1]).shape == (1,)

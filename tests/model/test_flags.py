@@ -76,7 +76,7 @@ def test_overflow_by_rounding():
 
 
 def test_overflow_of_a_register():
-    """What a register holds may be beyond float32."""
+    """A register may hold more than float32 does."""
     assert flags("fixed:640:-286", [one(2.0, s=127)]) == {"overflow", "inexact"}
     assert flags("fixed:640:-286", [one(2.0, s=127), one(-2.0, s=127)]) == set()
     assert flags("fixed:48:200", [one(1.0, s=200)]) == {"overflow", "inexact"}
@@ -138,7 +138,7 @@ def test_sticky_inexact_before_a_nan():
 @pytest.mark.parametrize("accumulator", ["fixed:8:0", "fixed:60:-52"])
 @pytest.mark.parametrize("wrap", ["", ":wrap"])
 def test_saturated(accumulator, wrap):
-    """From -128 to just below 128, in float64 and in Python integers."""
+    """Register values from -128 to just below 128, in float64 and in Python integers."""
 
     def saturates(blocks, c=0.0):
         return "saturated" in flags(accumulator + wrap, blocks, c)

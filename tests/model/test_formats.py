@@ -9,8 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational_formats
-from formats_cases import ML_DTYPES, all_codes
+from format_codes import ML_DTYPES, all_codes
 from mxdot.model import E8M0, FORMATS, element_format
 from mxdot.model.formats import (
     BFLOAT16,
@@ -25,6 +24,7 @@ from mxdot.model.formats import (
     UnsignedFormat,
     scale_format,
 )
+from rational import formats as rational_formats
 
 GFLOAT = {
     "e4m3": gfloat.formats.format_info_ocp_e4m3,
@@ -249,7 +249,7 @@ def test_what_is_no_float(error, message, fields):
 
 
 def test_small_floats_have_what_they_say():
-    """Of all specials and the narrowest fields: the largest is finite, infinity and NaN are not."""
+    """All specials with the narrowest fields: the largest is finite, infinity and NaN are not."""
     made = [(Specials.NONE, 1, 0), (Specials.NAN_ONLY, 1, 1), (Specials.IEEE, 2, 1)]
     for specials, exponent_bits, mantissa_bits in made:
         fmt = FloatFormat("f", exponent_bits, mantissa_bits, specials)

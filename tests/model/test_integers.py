@@ -12,7 +12,7 @@ from mxdot.model import DotConfig, quantize, schemes
 from mxdot.model.formats import FLOAT32
 from mxdot.model.integers import integer_dot
 from mxdot.model.outputs import OUTPUTS, IntegerOutput
-from rational_formats import floor_log2, pow2
+from rational.formats import floor_log2, pow2
 
 LOW, HIGH = -(2**31), 2**31 - 1
 

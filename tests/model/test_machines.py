@@ -14,19 +14,10 @@ import pytest
 from cases import OPERANDS, RUNNING, SCALES, random_cases
 from compare import FULL, check, generator
 from mxdot.compare.accuracy import evaluate
-from mxdot.model import (
-    MACHINES,
-    PRESETS,
-    MXArray,
-    accumulator,
-    dot,
-    format_pairs,
-    matmul,
-    schemes,
-)
+from mxdot.model import MACHINES, PRESETS, MXArray, accumulator, dot, format_pairs, matmul, schemes
 from mxdot.model.accumulators.machine import STATUSES
-from rational_formats import Number, Status, floor_log2, pow2, round_float32, value
-from rational_machines import NAMES
+from rational.dot import MACHINES as OTHERS
+from rational.formats import Number, Status, floor_log2, pow2, round_float32, value
 
 SHAPES = ((1, 4), (2, 4), (1, 8), (3, 3), (1, 16), (5, 1), (1, 32), (2, 32), (1, 48), (1, 64))
 SHARES = (30, 16, 16, 10, 10, 6, 5, 3, 2, 2)
@@ -50,7 +41,7 @@ def pairs_of(name):
 @pytest.mark.parametrize(
     ("text", "pair"),
     [
-        *((name, pair) for name in NAMES for pair in pairs_of(name)),
+        *((name, pair) for name in OTHERS for pair in pairs_of(name)),
         *((text, pair) for text in NARROW for pair in PAIRS),
     ],
     ids=str,
@@ -61,7 +52,7 @@ def test_model_equals_rational(text, pair):
         check(random_cases(rng, pair, -(-EACH * share // sum(SHARES)), blocks, k), text)
 
 
-@pytest.mark.parametrize("text", [*NAMES, "float16", "aligned:13:bfloat16", "fused:25:float16"])
+@pytest.mark.parametrize("text", [*OTHERS, "float16", "aligned:13:bfloat16", "fused:25:float16"])
 def test_every_class_alone(text):
     pair = pairs_of(text)[0] if text in MACHINES else ("e5m2", "e5m2")
     rng = generator("machines class", text)
@@ -75,7 +66,7 @@ def test_every_class_alone(text):
 
 
 def test_every_machine_has_an_oracle_and_says_where_it_is_from():
-    assert {*NAMES, *PRESETS} == set(MACHINES)
+    assert {*OTHERS, *PRESETS} == set(MACHINES)
     for name, machine in MACHINES.items():
         assert name == machine.name == str(machine)
         assert accumulator(name) is machine
@@ -144,7 +135,7 @@ def test_cdna2_has_no_subnormal_numbers():
 
 @pytest.mark.parametrize("pair", ["int8", "int4", "int3xe3m2", "e5m2xint8"])
 def test_integers_are_never_subnormal(pair):
-    """By products of matrices as by single ones, which are the oracle's."""
+    """Products of matrices equal single products, which equal the oracle's."""
     (pair,) = format_pairs(pair)
     cases = random_cases(generator("integers", pair), pair, 60, 2, 20)
     for text in ("cdna2-fp16", "cdna2-bf16"):

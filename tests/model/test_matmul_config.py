@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from matmul_model_cases import operand, step
+from matmul_records import operand, step
 from mxdot.model import DotConfig, MXArray, matmul, quantize
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import (
@@ -172,7 +172,7 @@ def test_a_block_of_several_scales():
 
 
 def test_golden_under_e4m3_scales():
-    """As one dot product after the other gives; a NaN scale makes its row NaN."""
+    """The result equals one dot product after another; a NaN scale makes its row NaN."""
     rng = np.random.default_rng(4)
     fmt = NVFP4.dot.formats[0][0]
     a, b = (operand(rng, fmt, rows, 8, scales=range(127)) for rows in (3, 4))

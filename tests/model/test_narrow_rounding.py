@@ -5,7 +5,7 @@ import pytest
 
 from mxdot.model import rounding
 from mxdot.model.outputs import BFLOAT16, FLOAT16, convert
-from rational_formats import pow2
+from rational.formats import pow2
 
 NARROW = [BFLOAT16, FLOAT16]
 
@@ -65,7 +65,7 @@ def test_running_values_of_16_bits(fmt):
 
 @pytest.mark.parametrize("fmt", NARROW, ids=str)
 def test_results_of_16_bits(fmt):
-    """From float32, which holds every midpoint; beside it the neighbours that float32 has."""
+    """float32 inputs: every midpoint, and its float32 neighbours."""
     values = grid(fmt)
     low, high = values[:-1], values[1:]
     middle = ((low + high) / 2).astype(np.float32)

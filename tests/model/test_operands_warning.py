@@ -21,7 +21,7 @@ from mxdot.model import (
 from mxdot.model.accumulators import any_operands, machine
 from mxdot.model.formats import MX_FORMATS
 from mxdot.verify.probe.black_boxes import ModelUnit
-from operands_warning_cases import FP8, line
+from operand_warnings import FP8, line, recorded
 
 X = np.ones((2, 32), np.float32)
 OWN = Preset(name="own", terms=4, fraction_bits=9, nan=0x7FC00000, source="")
@@ -34,9 +34,7 @@ def as_in_a_new_process():
 
 def caught(call):
     """The lines of OperandsWarning that `call` gives, with the file that each names."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        call()
+    found = recorded(call)
     assert all(each.category is OperandsWarning for each in found)
     assert all(each.filename == __file__ for each in found)
     return [str(each.message) for each in found]

@@ -12,15 +12,8 @@ from cases import random_cases
 from compare import FULL, generator
 from mxdot import model
 from mxdot.model import DotConfig, dot
-from mxdot.model.outputs import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    IntegerOutput,
-    convert,
-    output_format,
-)
-from rational_formats import floor_log2, pow2
+from mxdot.model.outputs import BFLOAT16, FLOAT16, FLOAT32, IntegerOutput, convert, output_format
+from rational.formats import floor_log2, pow2
 
 NARROW = [BFLOAT16, FLOAT16]
 

@@ -1,4 +1,4 @@
-"""Where a unit's registers stand: as many as asked for, the mandatory ones, as well as can be."""
+"""Places of a unit's registers: as many as asked for, mandatory ones included, and the best."""
 
 from itertools import combinations
 
@@ -53,7 +53,7 @@ def test_every_number_of_stages(text, lanes, out):
 
 @pytest.mark.parametrize("text", ACCUMULATORS)
 def test_no_other_placement_is_faster(text):
-    """Of those that leave joined sections together while registers have other places."""
+    """Other placements keep joined sections together while registers have other places."""
     parts = sections(text)
     low, high = stage_limits(parts)
     inside = {i for i, section in enumerate(parts[1:]) if section.joined}
@@ -116,7 +116,7 @@ def test_more_stages_are_no_slower(text, interleave):
 
 @pytest.mark.parametrize("text", [*PRESETS, "fused:13", "fixed:48:-20", "float32"])
 def test_other_loops_are_not_cut(text):
-    """So nothing else is: `multiply` and `largest` could be."""
+    """No section is cut, though `multiply` and `largest` could be."""
     parts = sections(text, 16)
     assert cut_finer(parts) == parts
 
@@ -137,7 +137,7 @@ def test_interval():
 
 
 def test_a_register_to_spare_stays_out_of_the_loop():
-    """Where one more register makes nothing faster, it does not lengthen the interval either."""
+    """A register that makes nothing faster does not lengthen the interval."""
     for lanes in LANES:
         parts = sections("hopper", lanes, "bfloat16")
         for stages in range(1, len(parts)):
@@ -148,7 +148,7 @@ def test_a_register_to_spare_stays_out_of_the_loop():
 
 
 def test_what_is_not_the_slowest_has_slack():
-    """Where that takes no more registers, though they hold more bits."""
+    """The number of registers stays the same, though they hold more bits."""
     delays, bits = {"a": 20, "b": 20, "c": 20, "d": 20, "last": 70}, {"a": 9, "b": 9}
     parts = tuple(
         Section(name, delay, bits=bits.get(name, 1), holds=name == "last")

@@ -6,17 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rational_formats
 from compare import generator, repeat_command
 from mxdot.model import FORMATS, quantize, unscaled
-from quantize_cases import (
-    POLICIES,
-    ROUNDINGS,
-    RULES,
-    edge_amax,
-    random_blocks,
-    with_nonfinite,
-)
+from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
+from rational import formats as rational_formats
 
 TINY = np.float32(2.0**-149)
 

@@ -7,7 +7,6 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
-import rational_schemes
 from mxdot.model import (
     E4M3,
     INT8,
@@ -21,6 +20,7 @@ from mxdot.model import (
 )
 from mxdot.model.outputs import BFLOAT16
 from mxdot.model.schemes import ScaledArray
+from rational import schemes as rational_schemes
 
 
 def test_defaults():

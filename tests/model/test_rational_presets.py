@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from rational import dot
-from rational_blocks import ACCUMULATORS, bits, block, flags, one_block
+from rational.by_hand import ACCUMULATORS, bits, block, flags, one_block
+from rational.dot import dot
 
 
 @pytest.mark.parametrize("fmt", ["e4m3", "e5m2"])

@@ -7,6 +7,7 @@ from math import floor
 import numpy as np
 import pytest
 
+from int32_sums import ENDS, HIGH, LOW, sums_of
 from mxdot.model.requantize import (
     INTEGERS,
     FixedRescale,
@@ -15,7 +16,6 @@ from mxdot.model.requantize import (
     requantize,
     requantize_traced,
 )
-from requantize_cases import ENDS, HIGH, LOW, sums_of
 
 
 def half_up(x: Fraction) -> int:
@@ -238,11 +238,7 @@ def test_shift_of_a_power_of_two():
         ),
         (lambda: FixedRescale(1, 63), ValueError, "shift must be from 0 to 62, not 63"),
         (lambda: ShiftRescale(32), ValueError, "shift must be from 0 to 31, not 32"),
-        (
-            lambda: ShiftRescale(1.0),
-            TypeError,
-            "shift must be integers from 0 to 31, not float64",
-        ),
+        (lambda: ShiftRescale(1.0), TypeError, "shift must be integers from 0 to 31, not float64"),
         (
             lambda: requantize([2**31], ShiftRescale(0)),
             ValueError,

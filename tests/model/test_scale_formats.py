@@ -34,7 +34,7 @@ def test_model_equals_rational(pair, rule):
 
 @pytest.mark.parametrize("name", [name for name in MACHINES if name != "blackwell-mxf4nvf4"])
 def test_every_machine(name):
-    """With its own operands."""
+    """Each machine takes its own operands."""
     rng = generator("scale formats", name)
     for pair in format_pairs(",".join(MACHINES[name].operands)):
         names = (pair[0].name, pair[1].name)
@@ -50,7 +50,7 @@ def test_groups_that_meet_in_one_alignment():
 
 
 def test_every_pair_of_scales():
-    """Of one product of 1: the product of both scales, exactly."""
+    """One product of 1 gives the product of both scales, exactly."""
     a, b = (codes.reshape(-1, 1).astype(np.uint8) for codes in np.indices((128, 128)))
     ones = np.full((len(a), 1), 0x38, np.uint8)
     x, y = MXArray(ones, a, "e4m3", 1), MXArray(ones, b, "e4m3", 1)
@@ -73,7 +73,7 @@ def test_an_infinite_block_under_a_scale_of_zero():
 
 
 def test_powers_of_two_are_those_of_e8m0():
-    """In every flag and stage too."""
+    """Flags and stages are equal, too."""
     rng = generator("scale formats", "powers")
     fields = rng.integers(1, 15, (2, 300, 3))
     codes = rng.integers(0, 256, (2, 300, 24), dtype=np.uint8)
@@ -96,7 +96,7 @@ def test_powers_of_two_are_those_of_e8m0():
 
 @pytest.mark.parametrize("rule", ["exact", "aligned:6", "fused:13", "blackwell-mxf4nvf4"])
 def test_nvfp4_is_e2m1_under_e4m3(rule):
-    """As products of schemes are, under an outer scale of 1."""
+    """Products equal those of schemes under an outer scale of 1."""
     rng = generator("scale formats", "nvfp4", rule)
     scale = 2.0 ** rng.integers(-6, 7, (2, 60, 64))
     x, y = (rng.standard_normal((2, 60, 64)) * scale).astype(np.float32)

@@ -7,53 +7,13 @@ import gfloat
 import numpy as np
 import pytest
 from gfloat.formats import format_info_ocp_e2m1, format_info_ocp_e4m3, format_info_ocp_e5m2
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from compare import generator
 from mxdot.model import quantize as quantize_mx
-from mxdot.model.formats import ROUNDINGS
-from mxdot.model.quantize import NONFINITE
 from mxdot.model.rounding import quotient
-from mxdot.model.schemes import (
-    BFLOAT16,
-    E8M0,
-    SCHEMES,
-    Granularity,
-    Level,
-    UnsignedFormat,
-    block,
-    quantize,
-)
-from quantize_cases import FLOAT32_MAX, random_blocks, with_nonfinite
+from mxdot.model.schemes import E8M0, SCHEMES, Level, block, quantize
+from quantize_cases import random_blocks, with_nonfinite
 from scheme_cases import MX, shrunk
-from schemes_cases import check
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_random_matrices(name):
-    scheme = shrunk(SCHEMES[name])
-    rng = generator("schemes", name)
-    for finite in (True, True, False):
-        matrix = random_blocks(rng, 8, 16)
-        check(matrix if finite else with_nonfinite(rng, matrix), scheme)
-    normal = rng.standard_normal((8, 32)).astype(np.float32)
-    check(normal, scheme)
-    check(normal**5, scheme)  # heavy tails: a code book's choices differ
-    check(np.zeros((8, 16), np.float32), scheme)
-    check(np.full((8, 16), FLOAT32_MAX) * np.where(normal[:, :16] < 0, np.float32(-1), 1), scheme)
-    check(np.float32(2.0**-149) * rng.integers(-3, 4, (8, 16)).astype(np.float32), scheme)
-
-
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("name", SCHEMES)
-def test_roundings_and_policies(name, rounding):
-    scheme = shrunk(SCHEMES[name])
-    rng = generator("schemes", name, rounding)
-    for nonfinite in NONFINITE:
-        matrix = with_nonfinite(rng, random_blocks(rng, 8, 16))
-        words = rng.integers(0, 2**32, matrix.shape, dtype=np.uint32)
-        check(matrix, scheme, rounding, nonfinite, words if rounding == "stochastic" else None)
 
 
 def test_words_follow_their_elements():
@@ -69,43 +29,6 @@ def test_words_follow_their_elements():
         turned = np.ascontiguousarray(np.moveaxis(words, 0, -1))
         moved = quantize(np.moveaxis(x, 0, -1), scheme, rng=turned, rounding="stochastic").codes
         np.testing.assert_array_equal(np.moveaxis(moved, -1, 0), got)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_ties(name):
-    """Multiples of half a step under a scale that is a power of two, where codes are ties."""
-    scheme = shrunk(SCHEMES[name])
-    element = scheme.elements[0]
-    rng = generator("ties", name)
-    largest = 255 if scheme.zero_point else element.largest_finite
-    step = 1.0 if scheme.zero_point else element.largest_finite / 2**8
-    matrix = np.round(rng.uniform(-largest, largest, (8, 16)) / step * 2) / 2 * step
-    matrix[:, 0::8] = largest
-    check(np.clip(matrix, -largest, largest).astype(np.float32), scheme)
-
-
-@settings(max_examples=60)
-@given(
-    bits=st.lists(st.integers(0, 2**32 - 1), min_size=32, max_size=32),
-    name=st.sampled_from(sorted(SCHEMES)),
-)
-def test_any_float32(bits, name):
-    matrix = np.array(bits, np.uint32).view(np.float32).reshape(2, 16)
-    scheme = SCHEMES[name]
-    columns = [lev.granularity.columns for lev in scheme.levels]
-    levels = tuple(
-        replace(lev, granularity=Granularity(1, n and min(n, 16)))
-        for lev, n in zip(scheme.levels, columns, strict=True)
-    )
-    check(matrix, replace(scheme, levels=levels))
-
-
-@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
-@pytest.mark.parametrize("name", [*MX, "msfp12", "mx9"])
-def test_rules_of_powers_of_two(name, rule):
-    scheme = shrunk(SCHEMES[name])
-    scheme = replace(scheme, levels=tuple(replace(lev, rule=rule) for lev in scheme.levels))
-    check(random_blocks(generator("rules", name, rule), 8, 16), scheme)
 
 
 @pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
@@ -142,20 +65,6 @@ def test_elements_agree_with_gfloat(name, info):
         factor = factor * np.repeat(s, x.shape[1] // s.shape[1], axis=1)
     want = gfloat.round_ndarray(info, x / factor, gfloat.RoundMode.TiesToEven, sat=True)
     np.testing.assert_array_equal(gfloat.decode_ndarray(info, got.codes.astype(int)), want)
-
-
-def test_scales_of_bfloat16():
-    scheme = replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16),))
-    rng = generator("bfloat16")
-    check(random_blocks(rng, 16, 8), scheme)
-    check(rng.standard_normal((16, 8)).astype(np.float32), scheme)
-
-
-def test_three_levels():
-    """Float scales per tensor, then NVFP4's blocks, then integers per pair."""
-    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), UnsignedFormat(2)))
-    scheme = replace(SCHEMES["nvfp4"], levels=levels)
-    check(generator("three").standard_normal((4, 32)).astype(np.float32), scheme)
 
 
 def test_quotients_are_rounded_to_odd():

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import rational_schemes as oracle
 from compare import generator
 from mxdot.model.schemes import (
     CHANNEL,
@@ -22,8 +21,9 @@ from mxdot.model.schemes import (
     calibrate,
     quantize,
 )
+from rational import schemes as oracle
 from scheme_cases import shrunk
-from schemes_cases import values_of
+from scheme_oracle import values_of
 
 INT4 = Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32),), "a test")
 OUTERMOST = (

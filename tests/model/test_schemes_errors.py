@@ -23,7 +23,7 @@ from mxdot.model.schemes import (
 from mxdot.model.schemes.files import describe
 from quantize_cases import FLOAT32_MAX, random_blocks, with_nonfinite
 from scheme_cases import shrunk
-from schemes_cases import check
+from scheme_oracle import check
 
 NAMES = ("mixed4:e2", "mixed4:e8", "mixed6:ceil:e4", "mixed6:e16", "mixed8:even:e3", "mixed8:e7")
 
@@ -76,7 +76,7 @@ def test_by_hand(values, chosen):
 
 
 def test_what_is_not_finite_has_no_error():
-    """And no part in the largest magnitude: the choice is that of the same values with zeros."""
+    """The choice is the same as with zeros instead: they do not set the largest magnitude."""
     x = np.array([[7, 4.75, np.inf, 0], [5.25, -np.inf, 0, 0]], np.float32)
     row = replace(scheme("mixed4:b4:e2"), name="elements")
     made = quantize(x, row, nonfinite="element")
@@ -86,7 +86,7 @@ def test_what_is_not_finite_has_no_error():
 
 
 def test_the_choice_alone_differs():
-    """With enough digits it is that of float64, and a group's codes are those of its format."""
+    """Enough digits choose as float64 does; a group has the codes of its format."""
     x = generator("digits").standard_normal((64, 256)).astype(np.float32)
     plain, exact = quantize(x, "mixed4"), quantize(x, "mixed4:e16")
     assert (exact.selectors == plain.selectors).mean() > 0.999

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import rational_products as oracle
 from compare import generator
 from mxdot.model import schemes
 from mxdot.model.requantize import FixedRescale, FloatRescale, requantize
@@ -24,6 +23,7 @@ from mxdot.model.schemes import (
     matmul,
     quantize,
 )
+from rational import schemes as oracle
 from refused_products import Library, refused_products
 from scheme_cases import random_array, random_c, shrunk
 

@@ -27,8 +27,7 @@ from mxdot.model.schemes import (
     storage,
     unpack,
 )
-from scheme_cases import has_tiles, random_array, shrunk
-from schemes_packing_cases import same
+from scheme_cases import assert_same, has_tiles, random_array, shrunk
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -38,10 +37,10 @@ def test_round_trips_and_totals(name, tmp_path):
         scheme = shrunk(SCHEMES[name])
         array = random_array(rng, scheme, 24, 48, kind)
         packed = pack(array)
-        same(unpack(packed), array)
+        assert_same(unpack(packed), array)
         assert packed.nbytes == storage(scheme, 24, 48).total
     save(tmp_path / "array.npz", array)
-    same(load(tmp_path / "array.npz"), array)
+    assert_same(load(tmp_path / "array.npz"), array)
     x = rng.standard_normal((2, 128, 3, 128)).astype(np.float32)
     for values, axis in ((x, -1), (x, 1), (x[0, 0, 0], -1)):
         if has_tiles(SCHEMES[name]) and values.ndim > 2:
@@ -49,12 +48,12 @@ def test_round_trips_and_totals(name, tmp_path):
         elif has_tiles(SCHEMES[name]):
             continue
         array = quantize(values, name, axis=axis)
-        same(unpack(pack(array)), array)
+        assert_same(unpack(pack(array)), array)
         rows = array.matrix_shape
         assert pack(array).nbytes == storage(name, *rows).total
     save(tmp_path / "array.npz", array)
     got = load(tmp_path / "array.npz")
-    same(got, array)
+    assert_same(got, array)
     assert isinstance(got, ScaledArray)
     assert got.scheme is SCHEMES[name]
 
@@ -99,7 +98,7 @@ def test_own_schemes_and_limits_in_files(tmp_path):
     for scheme in (own, changed):
         array = random_array(generator("own", scheme.name), scheme, 4, 32, "any")
         save(tmp_path / "own.npz", array)
-        same(load(tmp_path / "own.npz"), array)
+        assert_same(load(tmp_path / "own.npz"), array)
     x = generator("limits").standard_normal((6, 64)).astype(np.float32)
     limits = calibrate([x], "int8_channel", "percentile:99")
     save(tmp_path / "limits.npz", limits)
@@ -156,7 +155,7 @@ def test_files_of_nothing_and_of_unknown_elements(tmp_path):
     selectors = np.array([[0, 1], [2, 0], [1, 3], [2, 2]], np.uint8)
     good, codes = np.minimum(selectors, 2), array.codes & 7  # which are codes of all three
     right = replace(array, scheme=three, codes=codes, selectors=good)
-    same(unpack(pack(right)), right)
+    assert_same(unpack(pack(right)), right)
     wrong = np.array([[0b0100], [0b0010], [0b1101], [0b1010]], np.uint8)  # the packed selectors
     message = "selectors of three must be from 0 to 2, not 3"
     for call in (

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-import rational_schemes as oracle
 from compare import generator
 from mxdot.model.schemes import SCHEMES, quantize, scheme
 from mxdot.model.schemes import table as of
 from mxdot.model.schemes.scheme import SCALE_RULES
+from rational import schemes as oracle
 
 NAMES = ("mxfp8_e4m3", "mxfp4", "msfp12", "mx9", "mixed4", "nvfp4", "int4_g32", "vsquant4_u4")
 

@@ -5,12 +5,12 @@ import importlib
 import numpy as np
 import pytest
 
-import rational_products as oracle
 from compare import generator
 from mxdot.model.products import NO_EXPONENT
 from mxdot.model.rounding import nearest_even
 from mxdot.model.schemes import SCHEMES, integer, matmul, operand, products
 from mxdot.model.steps.operands import OperandStep
+from rational import schemes as oracle
 from scheme_cases import random_array, random_c, shrunk
 
 

@@ -24,8 +24,7 @@ def test_own_formats_have_their_values(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("element", "scale", "taken"),
-    [(E4M3, NARROW, E8M0), (OTHER_E4M3, E8M0, E4M3)],
+    ("element", "scale", "taken"), [(E4M3, NARROW, E8M0), (OTHER_E4M3, E8M0, E4M3)]
 )
 def test_a_name_with_other_contents_is_refused(tmp_path, element, scale, taken):
     array = quantize(np.ones((1, 32), np.float32), own_scheme(element, scale))
@@ -83,7 +82,7 @@ def test_a_class_with_values_of_its_own_is_refused():
 
 
 def test_integers_may_share_a_name(tmp_path):
-    """As `int8` of MX and that of a caller's scheme."""
+    """MX and a caller's scheme each have a format `int8`."""
     plain = IntegerFormat("int8", 8, -127, 127)
     scheme = own_scheme(plain)
     array = quantize(np.ones((1, 32), np.float32), scheme)

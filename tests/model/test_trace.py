@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import rational
 from cases import random_cases
 from compare import generator
 from mxdot.model import PRESETS, accumulator, dot
 from mxdot.model.products import NO_EXPONENT
-from rational_formats import Status, pow2, round_float32
+from rational import dot as oracle
+from rational.formats import Status, pow2, round_float32
 
 SHARED = ["product", "product_exponent", "unit_exponent", "scale"]
 NAMES = {
@@ -183,7 +183,7 @@ def test_fixed(text):
     cases, trace = finite_trace(text)
     stages = trace.stages
     _, width, lsb, *_ = text.split(":")
-    register = rational.FixedRegister(int(width), int(lsb), text.endswith("wrap"))
+    register = oracle.FixedRegister(int(width), int(lsb), text.endswith("wrap"))
     unit = pow2(int(lsb))
     products = fractions(stages["product"]) * power(stages["product_exponent"])
     sums = products.sum(axis=-1)

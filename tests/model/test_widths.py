@@ -35,7 +35,7 @@ def largest(fmt: ElementFormat) -> Fraction:
 
 @cache
 def last_digit(fmt: ElementFormat) -> Fraction:
-    """What the last digit of the smallest number is worth."""
+    """Weight of the last digit of the smallest number."""
     values = np.abs(finite(fmt))
     return Fraction(float(values[values > 0].min()))
 
@@ -55,7 +55,7 @@ def largest_significand(fmt: ElementFormat) -> Fraction:
 
 
 def signed_bits(magnitude: Fraction) -> int:
-    """Of a signed word that holds the integer below `magnitude`, and its negative."""
+    """Bits of a signed word for the integer part of `magnitude` and its negative."""
     return max(1, int(magnitude).bit_length()) + 1
 
 

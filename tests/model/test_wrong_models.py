@@ -109,7 +109,7 @@ def cases_for(fmt, n=12_000):
     ("wrong", "accumulator", "fmt"), WRONG, ids=[f"{w.__name__}-{a}" for w, a, _ in WRONG]
 )
 def test_a_wrong_model_is_caught(wrong, accumulator, fmt, monkeypatch):
-    """In parts, up to the first that differs: the oracle takes the time."""
+    """Compares part by part and stops at the first difference: the oracle is slow."""
     cases = cases_for(fmt)
     parts = (cases[first : first + 500] for first in range(0, len(cases), 500))
     with monkeypatch.context() as patch:

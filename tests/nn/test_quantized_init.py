@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mxdot.nn import MXLinear, Recipe, convert, freeze, quantized_init
-from quantized_init_cases import LAYERS, RECIPES, WIDTH, plain
+from quantized_layers import LAYERS, RECIPES, WIDTH, plain
 
 every_recipe = pytest.mark.parametrize(("recipe", "kind", "most"), RECIPES.values(), ids=RECIPES)
 

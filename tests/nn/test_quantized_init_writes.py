@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mxdot.nn import MXLinear, Recipe, convert, freeze, quantized_init
-from quantized_init_cases import RECIPES, WIDTH, plain
+from quantized_layers import RECIPES, WIDTH, plain
 
 
 def test_initialisers_inside_write_floats_that_are_quantised_once():

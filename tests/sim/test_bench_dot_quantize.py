@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from amaranth.hdl import Signal
 
-from bench_quantize_cases import frozen_words
 from compare import FULL
 from matrices import every_unit
 from mxdot.cli import main
@@ -16,7 +15,7 @@ from mxdot.sim.dot_quantize import item, stimulus
 from mxdot.sim.dot_quantize.subject import Timeline
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
-from wrong_units import overridden, run_none_of, run_one_of
+from wrong_units import frozen_words, overridden, run_none_of, run_one_of
 
 CONFIG = DotQuantizeConfig(
     DotConfig("e5m2xe4m3", 4, "hopper", 2, out="bfloat16"), "e2m1", 4, "even", "stochastic",

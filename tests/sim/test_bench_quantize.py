@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from amaranth.hdl import Mux, Signal
 
-from bench_quantize_cases import frozen_words
 from compare import FULL
 from matrices import every_unit
 from mxdot.hw.quantize.align import ElementAligner, MicroExponent
@@ -19,7 +18,14 @@ from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
 from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import item, stimulus
 from mxdot.sim.quantize.stimulus import tensor_traffic
-from wrong_units import breaks, lost_under_backpressure, never_valid, run_none_of, run_one_of
+from wrong_units import (
+    breaks,
+    frozen_words,
+    lost_under_backpressure,
+    never_valid,
+    run_none_of,
+    run_one_of,
+)
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from mxdot.model.schemes import Limits, load, save
 from mxdot.model.schemes import quantize as quantize_scheme
 from mxdot.sim.dot.vectors import load as load_vectors
 from mxdot.util.data.tensors import load_tensors
-from schemes_packing_cases import same
-from vectors_cases import GOLDEN
+from scheme_cases import assert_same
+
+GOLDEN = Path(__file__).parents[1] / "vectors"
 
 X = generator("fuzz").standard_normal((3, 64), np.float32)
 Y = np.arange(640).reshape(10, 64).astype(np.float16)
@@ -45,7 +47,7 @@ def check(value, want):
     if isinstance(want, Limits):
         np.testing.assert_array_equal([value.low, value.high], [want.low, want.high])
     else:
-        same(value, want)
+        assert_same(value, want)
 
 
 def npy(array):

@@ -3,17 +3,18 @@
 import json
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import generate
-import rational
-import rational_machines
 from compare import FLAGS, FULL
 from mxdot.model import PRESETS, DotConfig, MXArray, accumulator, dot, rounding
 from mxdot.sim.dot.vectors import ARRAYS, Vectors, draw, evaluate, load, save
-from vectors_cases import GOLDEN
+from rational import dot as oracle
+
+GOLDEN = Path(__file__).parents[1] / "vectors"
 
 NAMES = list(generate.FILES)
 LIMIT = 2 * 2**20
@@ -30,18 +31,18 @@ def products(vectors: Vectors) -> list[list[tuple[list[int], list[int], int, int
     return [rows[first:end] for first, end in spans.tolist()]
 
 
-def want(vectors: Vectors, unit: int, first: int = 0, step: int = 1) -> list[rational.Result]:
+def want(vectors: Vectors, unit: int, first: int = 0, step: int = 1) -> list[oracle.Result]:
     """Results and flags in the file, of one of so many dot products."""
     flags = vectors.flags[unit][:, None] >> np.arange(len(FLAGS)) & 1
     return [
-        rational.Result(result, *map(bool, row))
+        oracle.Result(result, *map(bool, row))
         for result, row in zip(
             vectors.result[unit][first::step].tolist(), flags[first::step].tolist(), strict=True
         )
     ]
 
 
-def model_results(vectors: Vectors, unit: int, index: int) -> rational.Result:
+def model_results(vectors: Vectors, unit: int, index: int) -> oracle.Result:
     """What `mxdot.model.dot` gives for one dot product, alone."""
     config = vectors.configs[unit]
     rows = slice(vectors.first[index], vectors.last[index] + 1)
@@ -58,11 +59,11 @@ def model_results(vectors: Vectors, unit: int, index: int) -> rational.Result:
         scales = config.scales
         trace = dot(a, b, config.accumulator, c, trace=True, stages=False, scale_format=scales)
     flags = (bool(getattr(trace.flags, name)[0]) for name in FLAGS)
-    return rational.Result(int(trace.result.view(np.uint32)[0]), *flags)
+    return oracle.Result(int(trace.result.view(np.uint32)[0]), *flags)
 
 
 def report(
-    vectors: Vectors, unit: int, got: list[rational.Result], first: int = 0, step: int = 1
+    vectors: Vectors, unit: int, got: list[oracle.Result], first: int = 0, step: int = 1
 ) -> str:
     """Every dot product that differs, in a line; empty when none does. got: one of so many."""
     pairs = zip(got, want(vectors, unit, first, step), strict=True)
@@ -130,7 +131,7 @@ def test_oracle_reproduces(name, text):
     first = unit % step
     starts = list(zip(products(vectors), vectors.c.tolist(), strict=True))[first::step]
     scales = vectors.configs[0].scales
-    got = [rational_machines.dot(*pair, blocks, text, c, scales) for blocks, c in starts]
+    got = [oracle.dot(*pair, blocks, text, c, scales) for blocks, c in starts]
     assert report(vectors, unit, got, first, step) == ""
 
 

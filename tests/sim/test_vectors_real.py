@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import rational
 from mxdot.model import MXArray, accumulator, matmul, quantize
 from mxdot.util.data.tensors import REAL_FILE, load_tensors
+from rational import dot as oracle
 
 REAL = REAL_FILE.parent
 LIMIT = 2**20
@@ -103,7 +103,7 @@ def check(name: str, formats: tuple[str, str], text: str) -> None:
     assert decibels(want, got) > ACCURACY.get(text, 130)
     rng = np.random.default_rng(0)
     for row, column in rng.integers(0, got.shape, (SAMPLE, 2)).tolist():
-        result = rational.dot(*formats, blocks(a, b, row, column), str(accumulator(text)))
+        result = oracle.dot(*formats, blocks(a, b, row, column), str(accumulator(text)))
         assert got.view(np.uint32)[row, column] == result.bits, (row, column)
 
 

@@ -45,7 +45,7 @@ def costs(cache):
 
 
 def test_the_parts_make_the_whole(costs, cache):
-    """The same design made flat may share and simplify a little more."""
+    """A flattened design may share and simplify a little more."""
     cost = costs[3]
     text = generate(cost.config, TOP)
     memories = [name for name in modules_of(text) if "_step_memory_" in name]

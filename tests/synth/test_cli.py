@@ -68,10 +68,7 @@ def test_script(foreign, capsys):
     [
         (["nix.v", "--top", "tap"], "nix.v cannot be read: No such file or directory"),
         (["tap.v", "--top", "nix"], "Yosys on tap.v: Module 'nix' not found!"),
-        (
-            ["tap.v", "--top", "a-b"],
-            "top must be a Verilog identifier (letters, digits, ",
-        ),
+        (["tap.v", "--top", "a-b"], "top must be a Verilog identifier (letters, digits, "),
         (["bad.v", "--top", "m"], "Yosys on bad.v: bad.v:1: syntax error, unexpected"),
         (["tap.v", "--top", "tap", "--flow", "cells"], "the flow cells needs a library"),
         (["pipe", "--top", "tap"], "pipe cannot be read: it must be a regular file, not a pipe"),

@@ -127,7 +127,7 @@ def test_energy_proxy(cache):
 
 
 def test_energy_by_capacitance(cache, tmp_path):
-    """With 1 fF at every pin and 2 V, a change of a net takes 2 fJ for each of its readers."""
+    """A change of a net takes 2 fJ per reader at 1 fF per pin and 2 V."""
     liberty = tmp_path / "volts.lib"
     text = gates.liberty_text().replace("/* mxdot", "/* in \xb5m\xb2")
     text = text.replace('time_unit : "1ps"', 'nom_voltage : 2; time_unit : "1ps"')

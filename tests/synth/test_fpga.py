@@ -44,7 +44,7 @@ def test_ecp5_is_placed_and_routed(tmp_path):
 
 
 def test_the_largest_ecp5_has_a_router_of_its_own(tmp_path, monkeypatch):
-    """As if nothing smaller had room."""
+    """The test pretends that no smaller part has room."""
     ran = []
 
     def run(arguments, *rest):

@@ -7,9 +7,9 @@ import os
 import pytest
 from hypothesis import given
 
-from cost_library_cases import SMALL
-from cost_timing_cases import LIBRARY as TIMED
 from fuzz import damaged, fuzz, misspelt, outcome, refusal
+from liberty_texts import LIBRARY as TIMED
+from liberty_texts import SMALL
 from mxdot.synth import Flow, SynthesisError, gates
 from mxdot.synth.flow import library_of
 from mxdot.synth.liberty import Library, parse
@@ -20,7 +20,7 @@ FUNCTIONS = ("!(A B)", "(A' + B')", "A ^ B & !C | 1", "D[0] * (E + F)'")
 
 
 def read(text: str) -> Library:
-    """With all that is read when it is asked for."""
+    """Parses a library and reads every part that is read on demand."""
     library = parse(text, "odd.lib")
     for cell in library.cells.values():
         _ = cell.is_nand2, cell.levels, cell.is_flipflop

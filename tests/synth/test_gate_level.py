@@ -36,7 +36,7 @@ def simulated(config, folder, function="mxdot.synth.gate_level:unit_netlist"):
 
 @pytest.fixture(scope="module", autouse=True)
 def netlists(tmp_path_factory):
-    """Where netlists are kept."""
+    """Directory of netlists."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mxdot.synth.gate_level.SYNTHESES", tmp_path_factory.mktemp("synth"))
         yield
@@ -74,7 +74,7 @@ def test_a_spoilt_one_does_not(tmp_path):
 
 
 def test_the_command_line_synthesises_every_unit(tmp_path, monkeypatch, capsys):
-    """In worker processes as elsewhere; its results lie beside those of the units themselves."""
+    """Worker processes give the same results, stored with those of the units."""
     monkeypatch.chdir(tmp_path)
     words = ["--format", "e2m1", "--lanes", "4", "--accumulator", "exact", "--stages", "1"]
     monkeypatch.setattr(regression, "results", lambda tasks, *_: map_closable(_looked_at, tasks))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cost_library_cases import SMALL
+from liberty_texts import SMALL
 from mxdot.synth import SynthesisError, gates
 from mxdot.synth.liberty import parse
 from mxdot.synth.liberty_syntax import Function
@@ -94,10 +94,7 @@ def test_flipflop_and_latch():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("area : 2.5", "area : big"),
-            "cell NAND2_X1, line 9: area must be a number, not 'big'",
-        ),
+        (("area : 2.5", "area : big"), "cell NAND2_X1, line 9: area must be a number, not 'big'"),
         (
             ('"!(A B)"', '"!(A B"'),
             "library small.lib, cell NAND2_X2, line 8: '!(A B' is no Boolean function",

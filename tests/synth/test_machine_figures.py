@@ -42,5 +42,5 @@ def test_an_area_is_what_synthesis_gives(rows, tmp_path):
     ("name", "lanes"), [("volta", 4), ("hopper-mma", 32), ("blackwell-mxf4nvf4", 64)]
 )
 def test_lanes_of_a_machines_own_unit(name, lanes):
-    """Of one step; of the two that share permuted elements; of groups that meet."""
+    """Lanes of one step, of two steps that share permuted elements, and of joined groups."""
     assert MACHINES[name].own_unit["lanes"] == lanes

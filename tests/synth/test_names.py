@@ -24,7 +24,7 @@ def nothing_ran(tmp_path, monkeypatch):
 
 
 def quoted(name: str) -> str:
-    """As a string of Liberty, which has no escapes."""
+    """A Liberty string, which has no escapes."""
     return f'"{name}"'
 
 

@@ -157,7 +157,7 @@ def test_the_tool_leaves_out_what_nobody_reads(tool, tmp_path):
 
 
 def test_mapping_with_the_reduced_file_is_that_with_the_whole_one(tool, tmp_path):
-    """With powers, conditions of arcs and cells that go; the arcs joined are equally long."""
+    """Powers, conditions of arcs and cells that drop out; joined arcs are equally long."""
     arc = '      timing () { related_pin : "A"; timing_type : combinational;'
     text = gates.liberty_text().replace("    area", "    cell_leakage_power : 3;\n    area")
     before, found, after = text.partition('"!(A & B)";\n')

@@ -28,7 +28,7 @@ def test_every_process_and_unit_is_in_the_table(tool):
 
 
 def test_the_table_is_about_what_is_measured(tool):
-    """Not to the digit: registers stay where they stand while sections change a little."""
+    """Approximate on purpose: registers keep their places while sections change a little."""
     unit = tool.UNITS[0]
     found = tool.ratios(unit, "gt2n")
     assert found == pytest.approx(RATIOS["gt2n"][str(unit)], rel=0.2)

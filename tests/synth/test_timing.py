@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cost_timing_cases import LIBRARY
+from liberty_texts import LIBRARY
 from mxdot.synth import Flow, SynthesisError, asic, gates, measure, opensta
 from mxdot.synth.activity import Activity
 from mxdot.synth.delay_tables import Table
@@ -132,7 +132,7 @@ WIRES = """
   wire_load ("5k") { capacitance : 0.5; resistance : 0.1; slope : 4;
     fanout_length (3, 20); fanout_length (1, 10, 0.1, 0.2, 5); }
 """
-"""Of one pin: 5 fF, 1 ps per fF."""
+"""One pin: 5 fF, 1 ps per fF."""
 
 
 def with_wires(old="", new=""):
@@ -254,7 +254,7 @@ FLAT = MIXED.replace("always @(posedge clk) s <= s ^", "always @* s =")
 
 @pytest.mark.parametrize("process", ["gt2n", "ihp"])
 def test_as_abc_on_gates_alone(process, tmp_path):
-    """With driver and load, where there are no flip-flops."""
+    """Driver and load, no flip-flops."""
     own, abc = (
         measure(FLAT, "mixed", Flow("cells", process=process, timing=timing, sections=False),
                 cache_dir=tmp_path)
@@ -265,7 +265,7 @@ def test_as_abc_on_gates_alone(process, tmp_path):
 
 
 def test_as_opensta(tmp_path, capsys):
-    """With flip-flops, driver and load."""
+    """Flip-flops, driver and load."""
     if shutil.which("sta") is None:
         with capsys.disabled():
             print("\nOpenSTA is not installed here: timing was compared with ABC's alone")

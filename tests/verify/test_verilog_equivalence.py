@@ -15,12 +15,12 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Signal
 
-from hw_verilog_operators_cases import DESIGNS
 from mxdot.hw import generate
 from mxdot.hw.verilog import TOPS
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.synth.tools import run_yosys
+from small_circuits import DESIGNS
 from verilog_bench import Around
 from verilog_text import KINDS, modules, ports
 

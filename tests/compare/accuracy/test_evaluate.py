@@ -1,4 +1,4 @@
-"""What accumulators are known to do is what the evaluation finds."""
+"""The evaluation reproduces known properties of accumulators."""
 
 import json
 import math

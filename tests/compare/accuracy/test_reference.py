@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rational
 from cases import random_cases
 from mxdot.compare.accuracy.bounds import NEVER, terms_of
 from mxdot.compare.accuracy.metrics import LEAST, errors, exact_sums, finite, sqnr_db, ulp
 from mxdot.model import FORMATS, MXArray
-from rational_formats import Special, Status, round_float32
+from rational import dot as oracle
+from rational.formats import Special, Status, round_float32
 
 FINITE = ("finite", "near one", "wide", "tiny", "largest", "sparse", "cancelling", "one large")
 SCALES = ("unit", "moderate", "low end", "high end", "bottom", "top", "any")
@@ -77,8 +77,8 @@ def test_terms_against_fractions(pair):
     codes_a, scale_a = case.a.blocks_last()
     codes_b, scale_b = case.b.blocks_last()
     for at in np.ndindex(got.values.shape):
-        product = rational.product(*pair, int(codes_a[at]), int(codes_b[at]))
-        assert isinstance(product, rational.Product)
+        product = oracle.product(*pair, int(codes_a[at]), int(codes_b[at]))
+        assert isinstance(product, oracle.Term)
         s = int(scale_a[at[:2]]) + int(scale_b[at[:2]]) - 254
         value = product.significand * Fraction(2) ** (product.exponent + s)
         assert Fraction(float(got.values[at])) == value

@@ -60,11 +60,7 @@ def integers_of(a, b, length):
     return sums, scales
 
 
-ROWS = {
-    "int8": schemes.INT8_SYMMETRIC,
-    "int4": schemes.INT4_SYMMETRIC,
-    "zero": schemes.INT8_FULL,
-}
+ROWS = {"int8": schemes.INT8_SYMMETRIC, "int4": schemes.INT4_SYMMETRIC, "zero": schemes.INT8_FULL}
 
 
 def rows_of(kind, x, scales=None):
@@ -182,7 +178,7 @@ def test_e4m3_scales(fmt, rule):
 
 
 def test_scales_of_parts_of_a_beat():
-    """As a unit of as many lanes."""
+    """A block of 16 within 64 lanes gives the results of products cut at 16."""
     whole = measured(DotConfig("e2m1", 64, "fused:13", scale_block=16), "normal", 128)
     x, y = operands("normal", 128, 64)
     levels = (schemes.Level(schemes.block(16), schemes.E8M0, "floor"),)

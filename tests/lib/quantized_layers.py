@@ -1,4 +1,4 @@
-"""Operands and checks that tests of quantized init share with other tests."""
+"""Recipes and the layers that they quantise."""
 
 from torch import nn
 

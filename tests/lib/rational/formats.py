@@ -1,8 +1,7 @@
-"""The numeric contract in exact rational arithmetic, its first half: formats and quantisation.
+"""Formats, float32 and quantisation of one block (sections 1 and 2).
 
-What `rational.py` says of itself holds here too. A number is a `Fraction` when it is finite and a
-`Special` when it is not; there is no negative zero among them, because no zero in a dot product
-has a sign that matters.
+A number is a `Fraction` when it is finite and a `Special` when it is not. There is no negative
+zero: no zero in a dot product has a sign that matters.
 """
 
 from collections.abc import Sequence
@@ -14,8 +13,6 @@ from typing import Literal, NamedTuple
 
 
 class Special(Enum):
-    """What a number is when it is not finite."""
-
     NAN = "nan"
     PLUS_INF = "+inf"
     MINUS_INF = "-inf"
@@ -211,11 +208,7 @@ FLOATS = {
 
 
 def round_float32(
-    x: Fraction,
-    rounding: str,
-    status: Status,
-    fraction_bits: int = 23,
-    running: str = "float32",
+    x: Fraction, rounding: str, status: Status, fraction_bits: int = 23, running: str = "float32"
 ) -> Number:
     """RNE_fp32 or RZ_fp32 of x, overflowing to Inf; fewer fraction bits for Hopper and Ada.
 

@@ -1,17 +1,37 @@
-"""Section 6 of docs/numerics.md in exact rational arithmetic, one group at a time.
+"""Block-scaling schemes: quantisation (section 6) and products (section 7).
 
-The oracle of the schemes: it reads a scheme's names and numbers, and shares no arithmetic with
-`mxdot`. Matrices are lists of rows; a scale is its exact value, or None for NaN.
+It reads a scheme's names, numbers and stored codes. Matrices to quantise are lists of rows; a
+scale is its exact value, or None for NaN.
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-import rational_formats
-from rational_formats import floor_log2, pow2
+import numpy as np
+
+from . import formats
+from .dot import (
+    Factor,
+    Step,
+    accumulate,
+    exact_sum,
+    multiply,
+    nan_bits,
+    nearest,
+    nearest_sum,
+    special_product,
+    step_of,
+    term,
+)
+from .dot import element as element_of
+from .formats import Number, Special, Status, floor_log2, pow2
+
+# Quantisation (section 6), one group at a time --------------------------------------------------
 
 # name: (bits, lowest, highest, fraction bits, sign and magnitude)
 INTEGERS = {
@@ -36,7 +56,7 @@ def largest_element(name: str) -> Fraction:
     if name in INTEGERS:
         _, _, highest, fraction_bits, _ = INTEGERS[name]
         return highest * pow2(-fraction_bits)
-    return rational_formats.format_of(name).largest
+    return formats.format_of(name).largest
 
 
 def largest_scale(name: str) -> Fraction:
@@ -57,7 +77,7 @@ def round_scale(x: Fraction, name: str) -> Fraction:
 def leading(amax: Fraction, element: str, rule: str) -> int:
     """The shared exponent of section 2, for elements that it does not name too."""
     if element not in INTEGERS:
-        return rational_formats.shared_exponent(amax, element, rule)
+        return formats.shared_exponent(amax, element, rule)
     largest = largest_element(element)
     emax = floor_log2(largest)
     if rule == "floor":
@@ -146,7 +166,7 @@ def poisons(x: float, scheme, nonfinite) -> bool:
 
 
 def nan_code(element: str) -> int | None:
-    return None if element in INTEGERS else rational_formats.format_of(element).nan_code
+    return None if element in INTEGERS else formats.format_of(element).nan_code
 
 
 def unflatten(flat, shape):
@@ -238,9 +258,9 @@ def code(x: float, s: Fraction, zero: int, element: str, rounding: str, word: in
         s = Fraction(1)
     magnitude = abs(Fraction(x) / s)
     if element not in INTEGERS:
-        return rational_formats.encode_signed(element, int(negative), magnitude, rounding, word)
+        return formats.encode_signed(element, int(negative), magnitude, rounding, word)
     bits, lowest, highest, fraction_bits, sign_magnitude = INTEGERS[element]
-    rounded = rational_formats.round_magnitude(magnitude * 2**fraction_bits, rounding, word)
+    rounded = formats.round_magnitude(magnitude * 2**fraction_bits, rounding, word)
     integer = max(lowest, min(highest, (-rounded if negative else rounded) + zero))
     if sign_magnitude:
         return abs(integer) | int(negative) << (bits - 1)
@@ -250,7 +270,7 @@ def code(x: float, s: Fraction, zero: int, element: str, rounding: str, word: in
 def value(code: int, s: Fraction, zero: int, element: str) -> Fraction | float | None:
     """Exact, infinite, or None for NaN."""
     if element not in INTEGERS:
-        match rational_formats.decode(element, code):
+        match formats.decode(element, code):
             case ("nan",):
                 return None
             case ("inf", sign):
@@ -260,7 +280,7 @@ def value(code: int, s: Fraction, zero: int, element: str) -> Fraction | float |
 
 def decode(code: int, element: str) -> Fraction:
     if element not in INTEGERS:
-        return rational_formats.value(element, code)
+        return formats.value(element, code)
     bits, lowest, _, fraction_bits, sign_magnitude = INTEGERS[element]
     top = 1 << (bits - 1)
     if sign_magnitude:
@@ -276,5 +296,175 @@ def dequantized_bits(exact: Fraction | float | None) -> int:
         return 0x7FC00000
     if not isinstance(exact, Fraction):
         return 0x7F800000 if exact > 0 else 0xFF800000
-    rounded = rational_formats.round_float32(exact, "nearest_even", rational_formats.Status())
-    return rational_formats.encode_float32(rounded, 0x7FC00000)
+    rounded = formats.round_float32(exact, "nearest_even", formats.Status())
+    return formats.encode_float32(rounded, 0x7FC00000)
+
+
+# Products (section 7), one dot product at a time ------------------------------------------------
+
+
+@dataclass
+class Row:
+    """One row of an operand: each element, the (g, s) of its block's scales, its region's scale."""
+
+    elements: list[Factor]
+    scales: list[list[tuple[Fraction, int] | None]]
+    regions: list[Fraction | None] | None
+    cuts: set[int]  # where a block starts
+    region_cuts: set[int]
+    powers: bool  # whether a level's scales are powers of two
+
+
+def stored_scale(name: str, stored) -> Fraction | None:
+    """The value of one stored scale, None for NaN."""
+    if name == "e4m3":
+        return None if stored == 0x7F else formats.value("e4m3", int(stored))
+    if name == "e8m0":
+        return None if stored == 255 else pow2(int(stored) - 127)
+    if name == "e1m0":
+        return pow2(-int(stored))
+    value = float(stored)
+    return None if value != value else Fraction(value)
+
+
+def block_scale(name: str, s: Fraction | None) -> tuple[Fraction, int] | None:
+    """The significand and the exponent of the unit digit."""
+    if s is None:
+        return None
+    if name in POWERS:
+        exponent = floor_log2(s)
+    elif name in FLOATS:
+        bits, lowest, _ = FLOATS[name]
+        exponent = max(floor_log2(s), lowest + bits - 1)
+    else:
+        exponent = int(name[1:]) - 1
+    return s / pow2(exponent), exponent
+
+
+def factor(element: str, code: int, zero: int | None, shift: int) -> Factor:
+    """An element less its zero point, divided by 2^shift."""
+    if element in INTEGERS:
+        _, lowest, highest, fraction_bits, _ = INTEGERS[element]
+        unit = highest.bit_length() - 1 - fraction_bits
+        if zero is not None:
+            unit = (highest - lowest).bit_length() - 1
+        return term((decode(code, element) - (zero or 0)) / pow2(shift), unit - shift)
+    made = element_of(element, code)
+    if isinstance(made, Special):
+        return made
+    return made._replace(exponent=made.exponent - shift, unit=made.unit - shift)
+
+
+def row_of(array, i: int) -> Row:
+    """Row i of a ScaledArray."""
+    scheme = array.scheme
+    rows, columns = array.codes.shape
+    sizes = [
+        (lev.granularity.rows or rows, lev.granularity.columns or columns) for lev in scheme.levels
+    ]
+
+    def at(part, level, k):
+        height, width = sizes[level]
+        return part[i // height, k // width]
+
+    elements, scales = [], []
+    regions, cuts, region_cuts = None, {0}, {0}
+    for index, lev in enumerate(scheme.levels):
+        starts = set(range(0, columns, sizes[index][1]))
+        if lev.format.name in FLOATS and index == 0:
+            regions = [
+                stored_scale(lev.format.name, at(array.scales[0], 0, k)) for k in range(columns)
+            ]
+            region_cuts |= starts
+        elif lev.format.name != "e1m0":
+            cuts |= starts
+    for k in range(columns):
+        chosen = 0 if array.selectors is None else int(at(array.selectors, -1, k))
+        zero = None if array.zero_points is None else int(at(array.zero_points, -1, k))
+        shift, block_scales = 0, []
+        for index, lev in enumerate(scheme.levels):
+            name, stored = lev.format.name, at(array.scales[index], index, k)
+            if name == "e1m0" and index:
+                shift += int(stored)
+            elif not (name in FLOATS and index == 0):
+                block_scales.append(block_scale(name, stored_scale(name, stored)))
+        elements.append(factor(scheme.elements[chosen].name, int(array.codes[i, k]), zero, shift))
+        scales.append(block_scales)
+    powers = any(lev.format.name in POWERS for lev in scheme.levels)
+    return Row(elements, scales, regions, cuts, region_cuts, powers)
+
+
+def steps_between(a: Row, b: Row, start: int, stop: int, longest: int) -> Iterable[Step]:
+    """The blocks of both rows in a region, of at most `longest` elements each."""
+    ends = sorted({at for at in a.cuts | b.cuts if start < at < stop} | {start, stop})
+    for left, right in pairwise(ends):
+        pairs = zip(a.elements[left:right], b.elements[left:right], strict=True)
+        products = [multiply(*pair) for pair in pairs]
+        yield from step_of(products, a.scales[left] + b.scales[left]).cut(longest)
+
+
+def dot(a: Row, b: Row, accumulator: str, c_bits: int, lanes: int) -> int:
+    """The float32 bits of one dot product."""
+    status, c = Status(), formats.decode_float32(c_bits)
+    whole = accumulator == "int32" and not (a.powers or b.powers)
+    rule = "exact" if accumulator == "int32" else accumulator
+    for start, stop in pairwise(sorted(a.region_cuts | b.region_cuts | {len(a.elements)})):
+        steps = list(steps_between(a, b, start, stop, 1 if whole else lanes))
+        if whole:
+            terms = [step.g * pow2(step.scale) * exact_sum(step.finite) for step in steps]
+            partial: Number = nearest(sum(terms, Fraction(0)), status)
+        elif a.regions is None and b.regions is None:
+            c = accumulate(rule, steps, c, status)
+            break
+        else:
+            partial = accumulate(rule, steps, Fraction(0), status)
+        scale = region_scale(a, b, start)
+        scaled = special_product(scale, partial) or scale * partial  # type: ignore[operator]
+        c = nearest_sum(c, scaled, status)
+    return formats.encode_float32(c, nan_bits(accumulator))
+
+
+def region_scale(a: Row, b: Row, column: int) -> Number:
+    scale = Fraction(1)
+    for row in (a, b):
+        if row.regions is not None:
+            own = row.regions[column]
+            if own is None:
+                return Special.NAN
+            scale *= own
+    return nearest(scale, Status())
+
+
+def products_of(rows_a: list[Row], rows_b: list[Row], accumulator: str, c, lanes: int):
+    """The bits of every dot product, uint32 (M, N)."""
+    bits = np.asarray(c, np.float32).view(np.uint32)
+    result = np.zeros((len(rows_a), len(rows_b)), np.uint32)
+    for i, j in np.ndindex(result.shape):
+        result[i, j] = dot(rows_a[i], rows_b[j], accumulator, int(bits[i, j]), lanes)
+    return result
+
+
+def matmul(a, b, accumulator: str, c, lanes: int = 128) -> np.ndarray:
+    """Products of two ScaledArrays."""
+    rows = [[row_of(x, i) for i in range(len(x.codes))] for x in (a, b)]
+    return products_of(*rows, accumulator, c, lanes)
+
+
+def weight_only(x, weights, accumulator: str, c, lanes: int = 128) -> np.ndarray:
+    """Products of float rows and rows of weights that were rounded to their type already."""
+    rows = [[float_row(values) for values in matrix] for matrix in (x, weights)]
+    return products_of(*rows, accumulator, c, x.shape[1] if accumulator == "exact" else lanes)
+
+
+def float_row(values) -> Row:
+    lowest = {"float32": -126, "bfloat16": -126, "float16": -14}[values.dtype.name]
+    elements = [float_factor(float(v), lowest) for v in values]
+    return Row(elements, [[] for _ in elements], None, {0}, {0}, False)
+
+
+def float_factor(value: float, lowest: int) -> Factor:
+    if math.isnan(value):
+        return Special.NAN
+    if math.isinf(value):
+        return Special.PLUS_INF if value > 0 else Special.MINUS_INF
+    return term(Fraction(value), max(floor_log2(abs(Fraction(value))), lowest) if value else lowest)

@@ -1,4 +1,4 @@
-"""Operands and checks that tests of matmul model share with other tests."""
+"""Operands of a matrix unit and the records that hold them."""
 
 from math import ceil
 

@@ -1,4 +1,4 @@
-"""Operands and checks that tests of gpu refusals share with other tests."""
+"""A small MXTensor, its parts, and the whole message of a refusal."""
 
 import re
 
@@ -9,12 +9,9 @@ from mxdot.gpu import MXTensor
 
 X = torch.ones(4, 64)
 
-
 CODES = torch.zeros(4, 64, dtype=torch.uint8)
 
-
 SCALES = torch.zeros(4, 2, dtype=torch.uint8)
-
 
 A = MXTensor(CODES, SCALES, "e4m3")
 

@@ -1,17 +1,16 @@
-"""Blocks for the tests of the rational oracle, of numbers that a format holds exactly."""
+"""Blocks of numbers that a format holds exactly, for facts checked by hand."""
 
 import struct
 from fractions import Fraction
 
-import rational
-from rational_formats import encode, value
+from .dot import PRESETS, Result, dot
+from .formats import encode, value
 
-PRESETS = ("hopper", "hopper-promoted", "hopper-mx", "hopper-fp16", "ada", "blackwell")
 ACCUMULATORS = (
     "exact", "aligned:13", "fused:25", "fixed:48:-20", "fixed:48:-20:wrap", "float32", *PRESETS,
 )  # fmt: skip
 UNIT = 127
-INF, MINUS_INF, NAN, PRESET_NAN = 0x7F800000, 0xFF800000, 0x7FC00000, 0x7FFFFFFF
+INF, MINUS_INF = 0x7F800000, 0xFF800000
 MAX_FINITE = 0x7F7FFFFF
 
 
@@ -33,10 +32,10 @@ def block(fmt: str, xs, ys=None, s: int = 0, fmt_b: str | None = None):
     return codes(fmt, xs), codes(fmt_b or fmt, ys), UNIT + half, UNIT + s - half
 
 
-def flags(result: rational.Result) -> set[str]:
+def flags(result: Result) -> set[str]:
     return {name for name in result._fields[1:] if getattr(result, name)}
 
 
-def one_block(xs, ys, accumulator="hopper", fmt="e5m2", c=0.0) -> rational.Result:
+def one_block(xs, ys, accumulator="hopper", fmt="e5m2", c=0.0) -> Result:
     """c and the products of one block at scale 1, summed."""
-    return rational.dot(fmt, fmt, [block(fmt, xs, ys)], accumulator, bits(c))
+    return dot(fmt, fmt, [block(fmt, xs, ys)], accumulator, bits(c))

@@ -1,15 +1,47 @@
-"""Operands and checks that tests of schemes share with other tests."""
+"""Schemes of the model against the rational oracle."""
 
 from fractions import Fraction
 
 import numpy as np
 
-import rational_schemes as oracle
-from compare import repeat_command
+from compare import FULL, repeat_command
 from mxdot.model import element_format
-from mxdot.model.schemes import (
-    quantize,
-)
+from mxdot.model.schemes import ScaledArray, matmul, quantize
+from rational import schemes as oracle
+from scheme_cases import shrunk
+
+
+class NumPyBackend:
+    """The model, for the tests of scheme_suite: the oracle is slow, so matrices are small."""
+
+    rows = 8
+    weight_only_shape = (4, 4, 16)
+    every_text = FULL
+
+    def sizes(self, scheme):
+        """The schemes to quantise by and the shape of their matrices."""
+        return [(shrunk(scheme), (8, 16))]
+
+    def quantize(self, x, scheme, **options):
+        return quantize(x, scheme, **options)
+
+    def check(self, matrix, scheme, words=None, **options):
+        check(matrix, scheme, words=words, **options)
+
+    def check_product(self, a, b, text, c, lanes=128):
+        """A product of two ScaledArrays, or of floats and a ScaledArray."""
+        got = matmul(a, b, text, c, lanes=lanes).view(np.uint32)
+        if isinstance(a, ScaledArray):
+            left, want = a.scheme, oracle.matmul(a, b, text, c, lanes)
+        else:
+            with np.errstate(over="ignore"):
+                rounded = b.dequantize().astype(a.dtype)
+            left, want = a.dtype, oracle.weight_only(a, rounded, text, c, lanes)
+        context = f"{left} x {b.scheme}, {text}, lanes {lanes}, repeat {repeat_command()}"
+        np.testing.assert_array_equal(got, want, context)
+
+    def product(self, a, b, text, lanes):
+        return matmul(a, b, text, lanes=lanes)
 
 
 def values_of(level, stored):

@@ -1,9 +1,8 @@
-"""Operands and checks that tests of requantize share with other tests."""
+"""INT32 sums of every length."""
 
 import numpy as np
 
 LOW, HIGH = -(2**31), 2**31 - 1
-
 
 ENDS = [LOW, LOW + 1, -(2**24) - 1, -3, -2, -1, 0, 1, 2, 3, 2**24 + 1, 2**30, HIGH - 1, HIGH]
 

@@ -1,4 +1,4 @@
-"""Operands and checks that tests of gpu matmul share with other tests."""
+"""Products of MXTensors against the model."""
 
 import numpy as np
 import pytest
@@ -49,3 +49,6 @@ def check_cases(cases, accumulator, device="cpu", executor=None):
             f"got         {got[i, j]:#010x}\nwant        {want[i, j]:#010x}\n"
             f"repeat      {repeat_command().replace('.venv', '.venv-gpu')}"
         )
+
+
+NARROW = ["float16", "bfloat16", "aligned:13:float16", "aligned:7:bfloat16", "fused:13:float16"]

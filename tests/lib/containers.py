@@ -1,4 +1,4 @@
-"""Operands and checks that tests of containers share with other tests."""
+"""Every container of quantised tensors, by name."""
 
 import pytest
 import torch

@@ -97,7 +97,8 @@ class UnitConfig(ABC):
     def command_words(self, names: Iterable[str]) -> list[str]:
         """Options of these names as a command line sets them."""
         options = options_of(type(self))
-        return [word for name in names for word in options[name].spelled(getattr(self, name))]
+        given = {name: options[name].plain(getattr(self, name)) for name in names}
+        return [word for name, value in given.items() for word in options[name].spelled(value)]
 
     def _shown(self, names: Iterable[str], form: str) -> Iterable[str]:
         for name in filter(self.is_shown, names):

@@ -85,8 +85,8 @@ class Option:
         return value
 
     def spelled(self, value: Any) -> list[str]:
-        """Words of a command line that set the option to `value`."""
-        return [self.flag] if self.is_switch else [self.flag, str(self.plain(value))]
+        """Words of a command line that set the option to a plain value."""
+        return [self.flag] if self.is_switch else [self.flag, str(value)]
 
 
 def option(*, default: Any, converter: Callable[[Any], Any] | None = None, **details: Any) -> Any:

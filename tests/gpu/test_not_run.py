@@ -22,8 +22,8 @@ sys.exit(pytest.main(sys.argv[1:]))
     ("file", "test", "line"),
     [
         ("test_parallel.py", "nccl", "not run: 3 tests, fewer than two GPUs"),
-        ("test_gpu_tensor.py", "test_to_the_gpu_and_back", "not run: 1 test, no CUDA device"),
-        ("test_gpu_executors.py", "to_a_kernel", "not run: 1 test, Triton is not installed"),
+        ("test_tensor.py", "test_to_the_gpu_and_back", "not run: 1 test, no CUDA device"),
+        ("test_executors.py", "to_a_kernel", "not run: 1 test, Triton is not installed"),
     ],
 )
 def test_what_was_not_run_is_told(file, test, line):

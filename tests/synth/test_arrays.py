@@ -161,7 +161,9 @@ def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
     counted, flows = fit(config, cache), []
 
-    def place(verilog, top, flow, **options):
+    def place(verilog, top, flow, *arguments, **options):
+        if not flow.place:
+            return measure(verilog, top, flow, *arguments, **options)
         flows.append(flow)
         return replace(counted.cost.unit, area=12_345.0, fmax_mhz=20.0)
 

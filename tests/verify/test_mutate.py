@@ -297,7 +297,7 @@ def test_mutants_of_python_change_one_expression():
     ],
 )
 def test_a_mutant_of_the_model(tests, fate, tmp_path):
-    part = model.Part("rules", ("scale_rules.py",), tests)
+    part = model.Part("rules", ("schemes/scales.py",), tests)
     cache = Cache(tmp_path / "results")
     (found,) = model.judged(part, 1, 1, tmp_path, cache, lambda outcome: None)
     assert found.fate is fate, found

@@ -5,7 +5,7 @@ requantisation to an integer or scaling to a float.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,12 +36,15 @@ Ints = NDArray[np.int64]
 
 
 class IntegerUnit(Protocol):
-    """Facts that `integer_dot` needs of a `DotConfig`, whose module imports this one."""
+    """Facts that `integer_dot` needs of a `DotConfig`, whose module imports this one.
+
+    Any: fields that the constructor converts, which a type checker takes for descriptors.
+    """
 
     @property
-    def out(self) -> FloatFormat | IntegerOutput: ...
+    def out(self) -> Any: ...
     @property
-    def formats(self) -> tuple[Pair, ...]: ...
+    def formats(self) -> Any: ...
     @property
     def lanes(self) -> int: ...
     @property

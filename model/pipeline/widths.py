@@ -2,14 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Protocol
 
 from ..formats import E8M0, FLOAT32, ElementFormat, FloatFormat, ScaleFormat
 from ..outputs import IntegerOutput
-from .placement import Section
 
 PARTIAL_SUMS = (32, 10, 5)
 """Words of a block's adder tree at the places where registers may stand."""
@@ -18,42 +14,22 @@ LEADERS, FEWER_LEADERS = 4, 2
 """Exponents that one section compares; the second number where sections are cut finer."""
 
 
-class AccumulatorRule(Protocol):
-    """Facts that widths and sections need of an `Accumulator`, whose module imports this one."""
-
-    sums_exactly: ClassVar[bool]
-    is_fused: ClassVar[bool]
-
-    @property
-    def running(self) -> FloatFormat: ...
-    @property
-    def flushes(self) -> bool: ...
-    @property
-    def alignment_bits(self) -> int | None: ...
-    @property
-    def register(self) -> object | None: ...
-    @property
-    def parts(self) -> int: ...
-    def step_terms(self, block: int) -> int: ...
-    def updates(self, lanes: int, scale_block: int) -> int: ...
-    def order(self, block: int) -> NDArray[np.int64] | None: ...
-    def term_widths(self, widths: "Widths") -> "Widths": ...
-    def sections(self, widths: "Widths") -> tuple[Section, ...]: ...
-
-
 class DotDescription(Protocol):
-    """Facts that widths need of a `DotConfig`, whose module imports this one."""
+    """Facts that widths need of a `DotConfig`, whose module imports this one.
+
+    Any: fields that the constructor converts, which a type checker takes for descriptors.
+    """
 
     @property
-    def formats(self) -> tuple[tuple[ElementFormat, ElementFormat], ...]: ...
+    def formats(self) -> Any: ...
     @property
     def lanes(self) -> int: ...
     @property
-    def scale_block(self) -> int: ...
+    def scale_block(self) -> Any: ...
     @property
-    def accumulator(self) -> AccumulatorRule: ...
+    def accumulator(self) -> Any: ...
     @property
-    def out(self) -> FloatFormat | IntegerOutput: ...
+    def out(self) -> Any: ...
     @property
     def micro(self) -> bool: ...
     @property

@@ -143,7 +143,7 @@ class Fakes(Instruments):
     evaluate: Callable[..., Any] = evaluate
     energy: Callable[..., Any] = energy
     encode: Callable[..., Any] = encode
-    check_encoder: Callable[[], None] = nothing_missing
+    check_encoder: Callable[..., None] = nothing_missing
 
 
 FAKES = Fakes()

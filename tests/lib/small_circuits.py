@@ -1,5 +1,8 @@
 """Small circuits with every operator and statement that a unit may hold."""
 
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# pyright: reportInvalidTypeForm=false, reportArgumentType=false
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out

@@ -274,7 +274,8 @@ def tree(
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = [
-            pair[0] if len(pair) == 1 else nearest_sum(*pair, status, rounded) for pair in pairs
+            pair[0] if len(pair) == 1 else nearest_sum(pair[0], pair[1], status, rounded)
+            for pair in pairs
         ]
     return nearest_sum(c, under_scale(step, level[0]), status, rounded, *options)
 

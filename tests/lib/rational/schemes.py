@@ -446,14 +446,15 @@ def products_of(rows_a: list[Row], rows_b: list[Row], accumulator: str, c, lanes
 
 def matmul(a, b, accumulator: str, c, lanes: int = 128) -> np.ndarray:
     """Products of two ScaledArrays."""
-    rows = [[row_of(x, i) for i in range(len(x.codes))] for x in (a, b)]
-    return products_of(*rows, accumulator, c, lanes)
+    left, right = ([row_of(x, i) for i in range(len(x.codes))] for x in (a, b))
+    return products_of(left, right, accumulator, c, lanes)
 
 
 def weight_only(x, weights, accumulator: str, c, lanes: int = 128) -> np.ndarray:
     """Products of float rows and rows of weights that were rounded to their type already."""
-    rows = [[float_row(values) for values in matrix] for matrix in (x, weights)]
-    return products_of(*rows, accumulator, c, x.shape[1] if accumulator == "exact" else lanes)
+    left, right = ([float_row(values) for values in matrix] for matrix in (x, weights))
+    step = x.shape[1] if accumulator == "exact" else lanes
+    return products_of(left, right, accumulator, c, step)
 
 
 def float_row(values) -> Row:

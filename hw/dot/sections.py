@@ -21,6 +21,7 @@ from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
 from ...model.pipeline.widths import Widths
+from ...model.units.dot import DotConfig
 from ..pipeline import Section
 from . import aligned, fixed, float_loop, float_tree, floored, fused, groups, integer
 from .block import BLOCK, BlockFactor
@@ -60,12 +61,17 @@ SHARED: dict[str, Callable[..., Section]] = {
 }
 
 
+def family_of(config: DotConfig) -> Mapping[str, Callable[..., Section]]:
+    """Sections that the unit's accumulator may have, by kind; ValueError for an unknown class."""
+    if isinstance(config.out, IntegerOutput):
+        return integer.SECTIONS
+    return {**SHARED, **by_kind(FAMILIES, config.accumulator, TABLE)}
+
+
 def build(widths: Widths) -> list[Section]:
     """Sections of a unit, in the order of `DotConfig.pipeline.sections`."""
     config = widths.config
-    family: Mapping[str, Callable[..., Section]] = integer.SECTIONS
-    if not isinstance(config.out, IntegerOutput):
-        family = {**SHARED, **by_kind(FAMILIES, config.accumulator, TABLE)}
+    family = family_of(config)
     return [_section(family, part.kind, part.number, widths) for part in config.pipeline.sections]
 
 

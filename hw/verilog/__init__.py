@@ -14,6 +14,7 @@ from ...model.units.dot import DotConfig
 from ...model.units.dot_quantize import DotQuantizeConfig
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.quantize import QuantizeConfig
+from ..dot.sections import family_of
 from ..dot.unit import DotTop
 from ..hierarchy import (
     Library,
@@ -56,6 +57,9 @@ def generate(config: Any, top: str | None = None) -> str:
     top = default_top(config) if top is None else top
     if identifier("top", top) in KEYWORDS:
         raise ValueError(f"top must be no reserved word of Verilog, not {top!r}")
+    dot = config if isinstance(config, DotConfig) else getattr(config, "dot", None)
+    if dot is not None:
+        family_of(dot)  # an accumulator without RTL is refused before any component is made
     unit = TOPS[type(config)](config)
     signals = {signal.name: signal for signal, _, _ in unit.ports}
     return f"{unit.header(top)}\n{modules_text(unit, top, signals)}"

@@ -7,7 +7,7 @@ import torch
 import torch.multiprocessing
 from torch import nn
 
-from containers import assert_same, contained, every_container
+from containers import assert_same, contained, emptied, every_container
 from devices import on_devices
 from mxdot.gpu import quantize
 from mxdot.gpu.tensors import sharding
@@ -87,13 +87,6 @@ def test_what_is_made_of_other_operators(make):
 # Shared memory ----------------------------------------------------------------------------------
 
 
-def _emptied(x, done):
-    shared = x.is_shared()
-    for part in x.named_parts().values():
-        part.zero_()
-    done.put(shared)
-
-
 @every_container
 def test_processes_share_the_parts(make):
     x = contained(make)
@@ -102,11 +95,11 @@ def test_processes_share_the_parts(make):
     assert x.is_shared()
     context = torch.multiprocessing.get_context("spawn")
     done = context.SimpleQueue()
-    process = context.Process(target=_emptied, args=(x, done))
+    process = context.Process(target=emptied, args=(x, done))
     process.start()
-    assert done.get()
-    process.join()
+    process.join(120)
     assert process.exitcode == 0
+    assert done.get()
     assert not any(part.any() for part in x.named_parts().values())
 
 

@@ -36,3 +36,11 @@ def assert_same(got, want):
     assert got.shape == want.shape
     assert got.facts() == want.facts()
     assert torch.equal(got.dequantize(), want.dequantize())
+
+
+def emptied(x, done):
+    """Zero every part of a container that another process shares; puts whether it is shared."""
+    shared = x.is_shared()
+    for part in x.named_parts().values():
+        part.zero_()
+    done.put(shared)

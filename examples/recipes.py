@@ -1,6 +1,6 @@
 """Train, save, load and serve a small network by every named recipe: five minutes of a CPU.
 
-    python examples/recipes.py                    # all of mxdot.gpu.RECIPES
+    python examples/recipes.py                    # all of mxdot.nn.RECIPES
     python examples/recipes.py mxfp8 nvfp4        # some
 
 A network of three linear layers is trained from the same start on the same batches by each recipe

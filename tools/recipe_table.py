@@ -1,4 +1,4 @@
-"""Print the table of mxdot.gpu.RECIPES for tools/tables.py, with PyTorch or without."""
+"""Print the table of mxdot.nn.RECIPES for tools/tables.py, with PyTorch or without."""
 
 import sys
 from importlib import import_module

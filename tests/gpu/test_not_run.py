@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 HIDE_TRITON = """
 import importlib.util, sys
 find_spec = importlib.util.find_spec
@@ -21,9 +21,9 @@ sys.exit(pytest.main(sys.argv[1:]))
 @pytest.mark.parametrize(
     ("file", "test", "line"),
     [
-        ("test_parallel.py", "nccl", "not run: 3 tests, fewer than two GPUs"),
-        ("test_tensor.py", "test_to_the_gpu_and_back", "not run: 1 test, no CUDA device"),
-        ("test_executors.py", "to_a_kernel", "not run: 1 test, Triton is not installed"),
+        ("nn/test_parallel.py", "nccl", "not run: 3 tests, fewer than two GPUs"),
+        ("gpu/test_tensor.py", "test_to_the_gpu_and_back", "not run: 1 test, no CUDA device"),
+        ("gpu/test_executors.py", "to_a_kernel", "not run: 1 test, Triton is not installed"),
     ],
 )
 def test_what_was_not_run_is_told(file, test, line):

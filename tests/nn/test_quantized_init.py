@@ -100,7 +100,7 @@ def test_a_fresh_process_loads_what_was_saved(tmp_path):
     make = f"""
 import sys, torch
 from torch import nn
-from mxdot.gpu import Recipe, quantized_init
+from mxdot.nn import Recipe, quantized_init
 def network():
     with quantized_init({recipe}):
         return nn.Sequential(nn.Linear(72, 40), nn.GELU(), nn.Linear(40, 8))

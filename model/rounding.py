@@ -96,6 +96,27 @@ def toward_zero(x: Array, fraction_bits: int = FLOAT32.mantissa_bits) -> Array:
     return xp.where(magnitude < TOO_LARGE, truncated, untruncated) + 0.0
 
 
+def odd(x: Array) -> Array:
+    """float64 rounded to odd, as float32: RZ with a last bit of 1 where digits were lost.
+
+    Subnormals stay on their grid. A magnitude of 2^128 or more becomes infinite. A zero is +0.
+    """
+    x = cast(x, "float64")
+    xp, truncated = namespace(x), toward_zero(x)
+    lost = (cast(truncated, "float64") != x) & xp.isfinite(truncated)
+    result = view(view(truncated, "int32") | cast(lost, "int32"), "float32")
+    return xp.where(lost, xp.copysign(result, cast(xp.sign(x), "float32")), result)
+
+
+def odd_integers(x: Array) -> Array:
+    """Finite float64 rounded to odd, as integers."""
+    xp = namespace(x)
+    truncated = xp.trunc(x)
+    even = xp.floor(truncated * 0.5) * 2.0 == truncated
+    away = xp.where((truncated != x) & even, 1.0, 0.0)  # only magnitudes below 2^52 lose digits
+    return truncated + xp.copysign(away, x)
+
+
 def toward_zero_in(x: Array, fmt: FloatFormat) -> Array:
     """RZ to `fmt`, as float32; infinite from the power of two after its largest exponent."""
     return toward_zero(x) if fmt == FLOAT32 else _narrowed(x, fmt, namespace(x).trunc)

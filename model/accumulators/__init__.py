@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from .aligned import Aligned
 from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator, FixedRegister
+from .bulk import BulkNormalized
 from .exact import Exact, Int32
 from .fixed import Fixed
 from .float32 import BFloat16, Float16, Float32
@@ -29,6 +30,7 @@ __all__ = [
     "Accumulator",
     "Aligned",
     "BFloat16",
+    "BulkNormalized",
     "Exact",
     "Fixed",
     "FixedRegister",
@@ -50,7 +52,7 @@ __all__ = [
 
 KINDS: dict[str, type[Accumulator]] = {
     kind.syntax.split(":")[0]: kind
-    for kind in (Exact, Aligned, Fused, Fixed, Float32, Float16, BFloat16, Int32)
+    for kind in (Exact, Aligned, Fused, Fixed, Float32, Float16, BFloat16, Int32, BulkNormalized)
 }
 Part = TypeVar("Part")
 

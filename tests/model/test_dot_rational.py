@@ -44,6 +44,7 @@ KINDS = {
         "fixed:33:1000",
     ],
     "float32": ["float32"],
+    "rvbna": ["rvbna:4", "rvbna:2:0", "rvbna:1", "rvbna:8:6", "rvbna:16:2", "rvbna:32:41"],
     "int32": ["int32"],
     **{name: [name] for name in PRESETS},
 }
@@ -116,7 +117,9 @@ def test_every_class_alone(text):
         check(random_cases(rng, pair, 60, 2, 4, operands=["wide"], running=[name]), text)
 
 
-@pytest.mark.parametrize("text", ["exact", "aligned:13", "fused:25", "float32", "hopper", "ada"])
+@pytest.mark.parametrize(
+    "text", ["exact", "aligned:13", "fused:25", "float32", "rvbna:128", "hopper", "ada"]
+)
 def test_long_blocks(text):
     """Blocks beyond those of the RTL, and odd ones out on several levels of a tree."""
     rng = generator("long", text)
@@ -126,5 +129,5 @@ def test_long_blocks(text):
 
 def test_kinds_are_all_there_is():
     kinds = {accumulator(text).keyword for texts in KINDS.values() for text in texts}
-    assert kinds == {"exact", "aligned", "fused", "fixed", "float32", "int32", "preset"}
+    assert kinds == {"exact", "aligned", "fused", "fixed", "float32", "int32", "rvbna", "preset"}
     assert set(PRESETS) <= set(KINDS)

@@ -240,6 +240,25 @@ def aligned(c: Fraction, step: Step, status: Status, f: int, running: str = "flo
     return nearest_sum(c, under_scale(step, d), status, nearest, running)
 
 
+def bulk(c: Fraction, step: Step, status: Status, f: int) -> Number:
+    """A step of `rvbna`: terms, their sum and c plus it, each rounded to odd."""
+    if not step.nonzero:
+        return c
+    emax = max(p.unit for p in step.nonzero)
+    total = sum(
+        round_to_odd(p.significand * pow2(p.exponent + f - emax), status) for p in step.nonzero
+    )
+    d = round_float32(total * pow2(emax - f), "odd", status)
+    return nearest_sum(c, under_scale(step, d), status, lambda x, s: round_float32(x, "odd", s))
+
+
+def round_to_odd(x: Fraction, status: Status) -> int:
+    """x as an integer, odd where digits are lost."""
+    truncated = truncate_fraction(abs(x), status)
+    magnitude = truncated | (truncated != abs(x))
+    return -magnitude if x < 0 else magnitude
+
+
 def fused(
     c: Fraction,
     step: Step,
@@ -527,6 +546,10 @@ def accumulate(accumulator: str, blocks: list[Step], c: Number, status: Status) 
             return run(c, blocks, aligned, status, fraction_count(f), running)
         case "fused", [f] | [f, "float16" | "bfloat16"]:
             return run(c, blocks, fused, status, fraction_count(f), 23, running)
+        case "rvbna", [n] | [n, _]:
+            guard = int(numbers[1]) if len(numbers) > 1 else int(n).bit_length() - 1
+            steps = [step for block in blocks for step in block.cut(int(n))]
+            return run(c, steps, bulk, status, 23 + guard)
         case (("float32" | "float16" | "bfloat16"), []):
             return run(c, blocks, tree, status, nearest, running)
         case "int32", []:

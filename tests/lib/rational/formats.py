@@ -116,6 +116,8 @@ def round_magnitude(x: Fraction, rounding: str, random_bits: int | None) -> int:
     low = int(x)
     if rounding == "toward_zero":
         return low
+    if rounding == "odd":
+        return low | (low != x)
     if rounding == "stochastic":
         if random_bits is None or not 0 <= random_bits < 1 << 32:
             raise ValueError(f"random_bits must be from 0 to 2^32 - 1, not {random_bits}")

@@ -1,0 +1,119 @@
+"""`rvbna:N`: RISC-V's bulk normalisation, dot products of N terms rounded to odd.
+
+Source: RISC-V Instruction Set Manual, volume I, "RISC-V Bulk Normalization Algorithm".
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import rounding
+from ..arrays import Array
+from ..errors import integer
+from ..formats import FLOAT32
+from ..pipeline.placement import Section
+from ..pipeline.sections import largest_sections, product_bits, tree_sections
+from ..pipeline.widths import Widths
+from ..products import NO_EXPONENT
+from ..rounding import F32
+from ..steps import Step, Steps
+from ..trace import Recorder
+from ..wide import WideSum, exact_sum
+from .base import MAX_FRACTION_BITS, Accumulator, add_blocks, times_factor
+
+MOST_TERMS = 1024
+
+
+@dataclass(frozen=True)
+class BulkNormalized(Accumulator):
+    """Terms rounded to odd below the largest product; their sum, and c plus it, rounded to odd.
+
+    terms: N, products per step, a power of two from 1 to 1024. guard: G, guard bits of the
+    alignment, from 0 to 41; None for log2 N, as the manual has it.
+    """
+
+    terms: int
+    guard: int | None = None
+
+    syntax = "rvbna:N[:G]"
+    examples = ("rvbna:4", "rvbna:8:0")
+    summary = "terms, their sum, and c plus it rounded to odd; RISC-V's bulk normalisation"
+    takes_significands = True
+    is_wide = True
+
+    def __post_init__(self) -> None:
+        self._check("terms", "N of rvbna", 1, MOST_TERMS)
+        if self.terms & (self.terms - 1):
+            raise ValueError(f"N of rvbna must be a power of two, not {self.terms}")
+        if self.guard is None:
+            vars(self)["guard"] = self.least_guard
+        most = MAX_FRACTION_BITS - FLOAT32.mantissa_bits
+        vars(self)["guard"] = integer("G of rvbna", self.guard, 0, most)
+
+    @property
+    def least_guard(self) -> int:
+        """Guard bits that the manual demands: log2 N."""
+        return self.terms.bit_length() - 1
+
+    @property
+    def alignment_bits(self) -> int:
+        """Fraction bits that terms keep: those of a float32, and the guard bits."""
+        assert self.guard is not None
+        return FLOAT32.mantissa_bits + self.guard
+
+    @property
+    def step_limit(self) -> int:
+        """The N products of a step."""
+        return self.terms
+
+    def wider(self, bits: int) -> list[Accumulator]:
+        """The rule with `bits` more guard bits."""
+        assert self.guard is not None
+        return [replace(self, guard=self.guard + bits)]
+
+    def rounded(self, total: Array) -> F32:
+        """float64 `total` rounded to odd, as float32."""
+        return rounding.odd(total)
+
+    def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
+        """Round each step's aligned sum to odd, and add it to c, rounded to odd again."""
+        fraction_bits = self.alignment_bits
+
+        def step_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
+            units = step.largest_unit
+            largest = np.where(units == NO_EXPONENT, 0, units)  # all-zero steps: any grid
+            scaled = step.products * np.ldexp(1.0, fraction_bits - largest)[:, None]
+            terms = rounding.odd_integers(scaled)
+            if record.flags:
+                record.truncated((terms != scaled).any(axis=-1) & active)
+            total = exact_sum(terms, fraction_bits + 2, 0)
+            exact = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
+            result = rounding.odd(exact).astype(np.float64)
+            record.rounded(exact, result, active)
+            record.stage("largest_exponent", largest)
+            record.stage("aligned", terms)
+            if record.keep_stages:
+                record.stage("integer_sum", total.integers(0))
+            return times_factor(result, step.factor)
+
+        return add_blocks(self, step_sum, steps, c, record)
+
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
+        """Alignment, sum, its rounding to a float32, and a float32 addition."""
+        lanes = widths.config.lanes
+        bits = FLOAT32.significand_bits + widths.factor_bits + 13
+        factor = [Section("factor", 980, bits=bits)] if widths.factor_bits else []
+        return (
+            *largest_sections(widths),
+            Section("offset", 150, bits=lanes * (product_bits(widths) + widths.exponent_bits)),
+            Section("align", 330, bits=lanes * (widths.term_bits + 1)),
+            *tree_sections(widths),
+            Section("pack", 700, bits=FLOAT32.significand_bits + 13),
+            *factor,
+            Section("accumulate", 1400, holds=True, loop=True),
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.keyword}:{self.terms}"
+        return text if self.guard == self.least_guard else f"{text}:{self.guard}"

@@ -112,7 +112,7 @@ def rounds_up(truncated: Value, discarded: Value) -> Value:
 class FloatRounder(wiring.Component):
     """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1) to `fmt` once; combinational.
 
-    W is `magnitude_bits`. `nearest` rounds to nearest even, otherwise toward zero to
+    W is `magnitude_bits`. `nearest` rounds to nearest even, `odd` to odd; otherwise toward zero to
     `fraction_bits` fraction bits, at most as many as `fmt` has. Subnormals stay. A magnitude that
     rounds to 2^(emax + 1) or more is infinite.
 
@@ -131,17 +131,17 @@ class FloatRounder(wiring.Component):
         self,
         magnitude_bits: int,
         *,
-        nearest: bool,
+        nearest: bool = False,
+        odd: bool = False,
         fraction_bits: int | None = None,
         exponent_bits: int = EXPONENT_BITS,
         fmt: FloatFormat = FLOAT32,
     ) -> None:
         most = fmt.mantissa_bits
-        if nearest and fraction_bits not in (None, most):
-            raise ValueError(
-                f"fraction_bits must be {most} to round to nearest, not {fraction_bits}"
-            )
-        self.magnitude_bits, self.nearest = magnitude_bits, nearest
+        if (nearest or odd) and fraction_bits not in (None, most):
+            way = "to nearest" if nearest else "to odd"
+            raise ValueError(f"fraction_bits must be {most} to round {way}, not {fraction_bits}")
+        self.magnitude_bits, self.nearest, self.odd = magnitude_bits, nearest, odd
         self.fraction_bits = most if fraction_bits is None else fraction_bits
         self.exponent_bits, self.fmt = exponent_bits, fmt
         super().__init__(
@@ -174,6 +174,8 @@ class FloatRounder(wiring.Component):
         ]
         truncated = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]
         discarded = normalizer.result[: bits - 1 - self.fraction_bits]
+        if self.odd:
+            truncated |= discarded.any()
         up = rounds_up(truncated, discarded) if self.nearest else Const(0, 1)
         field = Signal(self.exponent_bits)
         packed = Signal(fmt.mantissa_bits + self.exponent_bits)

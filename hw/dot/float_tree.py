@@ -35,21 +35,23 @@ from .multiply import products_shape, special_shape
 
 
 class FloatAccumulate(Section):
-    """c' = RNE(c + the tree's sum). c starts at the caller's with `first`; special values take
-    precedence.
+    """c' = c + the block's sum, RNE or to odd. c starts at the caller's with `first`; special
+    values take precedence.
 
-    A rule without subnormals makes subnormal numbers zero: c and the result.
+    A rule without subnormals makes subnormal numbers zero: c and the result. leaves_float32: the
+    block's sum may have overflowed.
     """
 
-    def __init__(self, widths: Widths, significand_bits: int) -> None:
-        self.significand_bits = significand_bits
+    def __init__(self, widths: Widths, leaves_float32: bool, odd: bool = False) -> None:
+        self.significand_bits = block_bits(widths)
+        self._rounding = {"odd": True} if odd else {"nearest": True}
         self.nan_bits = widths.config.accumulator.nan_bits
         self.fmt = widths.running
         self._flushes = widths.config.accumulator.flushes
-        before = range_values() if widths.products_leave_float32 else {"sticky": 1}
+        before = range_values() if leaves_float32 else {"sticky": 1}
         super().__init__(
             {
-                "block": FloatLayout(significand_bits),
+                "block": FloatLayout(self.significand_bits),
                 **before,
                 "special": special_shape(widths),
                 "first": 1,
@@ -63,7 +65,7 @@ class FloatAccumulate(Section):
         m = Module()
         fmt = self.fmt
         adder = submodule(m, "adder", FloatSum(fmt.significand_bits, self.significand_bits))
-        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True, fmt=fmt))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, fmt=fmt, **self._rounding))
         c = Signal(fmt.bits)
         start, lost = first_c(self), Const(0, 1)
         if self._flushes:
@@ -274,5 +276,5 @@ def level(widths: Widths, number: int) -> Section:
 SECTIONS = {
     "tree": level,
     "factor": TreeFactor,
-    "accumulate": lambda widths: FloatAccumulate(widths, block_bits(widths)),
+    "accumulate": lambda widths: FloatAccumulate(widths, widths.products_leave_float32),
 }

@@ -3,6 +3,7 @@ float32: products and sums may be subnormal, and may overflow.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -177,7 +178,7 @@ class RangeLevel(Section):
         for name in ROUNDING_FLAGS:
             m.d.comb += self.o.tree_flags[name].eq(Cat(*(each[name] for each in flags)).any())
         if self.is_last:
-            self._deliver(m, sums[0])
+            deliver(m, self, sums[0])
         else:
             m.d.comb += [word.eq(x) for word, x in zip(self.o.float_words, sums, strict=True)]
         return m
@@ -194,15 +195,16 @@ class RangeLevel(Section):
         flags.append(flushed_flags(raised, tiny))
         return word
 
-    def _deliver(self, m: Module, word: Value) -> None:
-        """The block's sum x 2^s, with its leading one at the top."""
-        unpacked, out = unpack_float(m, word, "unpacked"), self.o.block
-        normalizer = submodule(m, "normalizer", Normalizer(SIGNIFICAND))
-        m.d.comb += [
-            normalizer.value.eq(unpacked.significand),
-            out.significand.eq(normalizer.result),
-            out.exponent.eq(unpacked.exponent - normalizer.amount + self.i.scale),
-            out.sign.eq(unpacked.sign),
-            out.zero.eq(normalizer.result == 0),
-            self.o.block_special.eq(special_of_float(m, word, "block_special")),
-        ]
+
+def deliver(m: Module, section: Any, word: Value) -> None:
+    """Write `block`, float32 `word` x 2^s with its leading one at the top, and `block_special`."""
+    unpacked, out = unpack_float(m, word, "unpacked"), section.o.block
+    normalizer = submodule(m, "normalizer", Normalizer(SIGNIFICAND))
+    m.d.comb += [
+        normalizer.value.eq(unpacked.significand),
+        out.significand.eq(normalizer.result),
+        out.exponent.eq(unpacked.exponent - normalizer.amount + section.i.scale),
+        out.sign.eq(unpacked.sign),
+        out.zero.eq(normalizer.result == 0),
+        section.o.block_special.eq(special_of_float(m, word, "block_special")),
+    ]

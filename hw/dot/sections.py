@@ -7,6 +7,7 @@ from ...model.accumulators import (
     Accumulator,
     Aligned,
     BFloat16,
+    BulkNormalized,
     Exact,
     Fixed,
     Float16,
@@ -23,7 +24,7 @@ from ...model.outputs import IntegerOutput
 from ...model.pipeline.widths import Widths
 from ...model.units.dot import DotConfig
 from ..pipeline import Section
-from . import aligned, fixed, float_loop, float_tree, floored, fused, groups, integer
+from . import aligned, bulk, fixed, float_loop, float_tree, floored, fused, groups, integer
 from .block import BLOCK, BlockFactor
 from .convert import Convert, Narrow
 from .multiply import PRODUCTS, Decode
@@ -34,6 +35,7 @@ FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     ExactMachine: EXACT,
     Int32: EXACT,
     Aligned: aligned.SECTIONS,
+    BulkNormalized: bulk.SECTIONS,
     Fused: fused.SECTIONS,
     Preset: fused.SECTIONS,
     GroupSums: groups.SECTIONS,

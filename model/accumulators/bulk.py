@@ -22,14 +22,14 @@ from ..trace import Recorder
 from ..wide import WideSum, exact_sum
 from .base import MAX_FRACTION_BITS, Accumulator, add_blocks, times_factor
 
-MOST_TERMS = 1024
+LEAST_TERMS, MOST_TERMS = 2, 1024
 
 
 @dataclass(frozen=True)
 class BulkNormalized(Accumulator):
     """Terms rounded to odd below the largest product; their sum, and c plus it, rounded to odd.
 
-    terms: N, products per step, a power of two from 1 to 1024. guard: G, guard bits of the
+    terms: N, products per step, a power of two from 2 to 1024. guard: G, guard bits of the
     alignment, from 0 to 41; None for log2 N, as the manual has it.
     """
 
@@ -43,7 +43,7 @@ class BulkNormalized(Accumulator):
     is_wide = True
 
     def __post_init__(self) -> None:
-        self._check("terms", "N of rvbna", 1, MOST_TERMS)
+        self._check("terms", "N of rvbna", LEAST_TERMS, MOST_TERMS)
         if self.terms & (self.terms - 1):
             raise ValueError(f"N of rvbna must be a power of two, not {self.terms}")
         if self.guard is None:
@@ -66,6 +66,11 @@ class BulkNormalized(Accumulator):
     def step_limit(self) -> int:
         """The N products of a step."""
         return self.terms
+
+    @property
+    def least_lanes(self) -> int:
+        """Lanes of a step that is shorter than the least lanes of other units."""
+        return min(self.terms, super().least_lanes)
 
     def wider(self, bits: int) -> list[Accumulator]:
         """The rule with `bits` more guard bits."""

@@ -262,7 +262,7 @@ def _block(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     else:
         want = Fraction(float(step["block_result"]))
     got = _float(view, bits)
-    if step.section.startswith("tree"):  # g is still to come
+    if step.section.startswith(("tree", "pack")):  # g is still to come
         got *= step.factor()
     yield _pair("2^s x block", got, want * Fraction(2) ** int(step["scale"]))
 

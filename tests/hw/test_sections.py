@@ -361,7 +361,7 @@ def test_accumulate_of_every_special(c):
         with np.errstate(invalid="ignore"):
             total = np.float32(start + sum(parts) if parts else start + 1.0)
         want.append(NAN_DEFAULT if np.isnan(total) else int(total.view(np.uint32)))
-    accumulate = Evaluator(FloatAccumulate(widths_of("float32"), 24))
+    accumulate = Evaluator(FloatAccumulate(widths_of("float32"), False))
     other = 0x41234567
     for inputs in (
         {"first": 1, "c": c, "running": {"c": other}},
@@ -375,6 +375,6 @@ def test_flags_stay_until_the_next_product():
     flags = {"overflow": 1, "underflow": 1, "inexact": 1, "saturated": 0}
     first = np.array([0, 1])
     inputs = {"block": {"zero": 1}, "first": first, "running": {"flags": flags}}
-    got = Evaluator(FloatAccumulate(widths_of("float32"), 24))(i=inputs)["o"]["running"]
+    got = Evaluator(FloatAccumulate(widths_of("float32"), False))(i=inputs)["o"]["running"]
     for name in ("overflow", "underflow", "inexact"):
         assert got["flags"][name].tolist() == [1, 0], name

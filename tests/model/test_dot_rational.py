@@ -44,7 +44,7 @@ KINDS = {
         "fixed:33:1000",
     ],
     "float32": ["float32"],
-    "rvbna": ["rvbna:4", "rvbna:2:0", "rvbna:1", "rvbna:8:6", "rvbna:16:2", "rvbna:32:41"],
+    "rvbna": ["rvbna:4", "rvbna:2:0", "rvbna:8:6", "rvbna:16:2", "rvbna:32:41"],
     "int32": ["int32"],
     **{name: [name] for name in PRESETS},
 }

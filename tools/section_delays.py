@@ -42,6 +42,7 @@ UNITS = (
             ("e4m3", "hopper-promoted"),
             ("e4m3", "fixed:48:-20"),
             ("e4m3", "float32"),
+            ("e4m3", f"rvbna:{LANES}"),
         )
     ),
 )

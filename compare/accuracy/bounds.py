@@ -14,6 +14,8 @@ derivations. Notation, for step j (a block, or a preset's part of one) of one do
     exact, int32   E_j = E_{j-1} + u (|S_j| + E_{j-1}) + 2^-150
     aligned:F      d_j = lost(g) + 2^-23 (|b_j| + lost(g)), the second part (RZ of D) only where
                    T_j >= 2^24 g, and e = E_{j-1} + d_j;  E_j = e + u (|S_j| + e) + 2^-150
+    rvbna:N:G      as aligned with F = 23 + G, where each term with a digit below g loses up to g
+                   in either direction; D and c + D are rounded to odd: 2^-23 and 2^-149
     float32        as aligned, with d_j of the tree: d of a node = d_left + d_right
                    + u (|exact sum| + d_left + d_right)
     fused:F        emax covers c: |c| <= C = |S_{j-1}| + E_{j-1}, so emax <= max(U_i + s, floor
@@ -39,6 +41,7 @@ from ...model import (
     Accumulator,
     Aligned,
     BFloat16,
+    BulkNormalized,
     ElementFormat,
     Exact,
     Fixed,
@@ -171,11 +174,18 @@ def _nearest(error: F64, running: F64, fmt: FloatFormat = FLOAT32) -> F64:
     return error + 2.0**-fmt.significand_bits * (running + error) + fmt.smallest / 2
 
 
-def _chain(rule: Accumulator, terms: Terms, block_errors: F64) -> F64:
-    """Blocks with these errors (n, steps), added to c by RNE one after the other."""
+def _odd(error: F64, running: F64, fmt: FloatFormat = FLOAT32) -> F64:
+    """Error after c = a value that is `error` away from the exact `running`, rounded to odd."""
+    return error + 2.0**-fmt.mantissa_bits * (running + error) + fmt.smallest
+
+
+def _chain(
+    rule: Accumulator, terms: Terms, block_errors: F64, rounded: Callable[..., F64] = _nearest
+) -> F64:
+    """Blocks with these errors (n, steps), added to c one after the other, each sum `rounded`."""
     error, running = np.zeros(len(block_errors)), terms.running()
     for j in range(block_errors.shape[1]):
-        error = _nearest(error + block_errors[:, j], running[:, j], rule.running)
+        error = rounded(error + block_errors[:, j], running[:, j], rule.running)
     return error
 
 
@@ -196,6 +206,15 @@ def _aligned(rule: Aligned, terms: Terms) -> F64:
     wide = terms.absolute_sums >= np.ldexp(1.0, log2_grid + FRACTION_BITS + 1)
     rounded = np.where(wide, 2 * U * (np.abs(terms.sums) + 2.0**-40 * terms.absolute_sums), 0.0)
     return _chain(rule, terms, lost + rounded + 2 * U * lost)
+
+
+def _bulk(rule: BulkNormalized, terms: Terms) -> F64:
+    terms = terms.in_steps(rule.step_terms(terms.values.shape[-1]))
+    log2_grid = terms.unit.max(axis=-1).astype(np.int64) - rule.alignment_bits
+    cut = terms.digit < log2_grid[..., None]
+    lost = np.where(cut, np.ldexp(1.0, log2_grid)[..., None], 0.0).sum(axis=-1)
+    rounded = 2 * U * ((1 + 2.0**-40) * terms.absolute_sums + lost) + FLOAT32.smallest
+    return _chain(rule, terms, lost + rounded, _odd)
 
 
 def _float32(rule: Float32, terms: Terms) -> F64:
@@ -268,6 +287,7 @@ _BOUNDS: dict[type[Accumulator], Callable[..., F64]] = {
     Exact: _exact,
     Int32: _exact,
     Aligned: _aligned,
+    BulkNormalized: _bulk,
     Fused: _fused,
     Preset: _fused,
     Fixed: _fixed,

@@ -10,6 +10,7 @@ from ...model.accumulators import (
     Accumulator,
     Aligned,
     BFloat16,
+    BulkNormalized,
     Exact,
     Fixed,
     Float16,
@@ -25,13 +26,14 @@ from ...model.accumulators.group_sums import GroupSums
 from ..chunks import chunk_size
 from ..ops.matmul import Product
 from .fixed import run_fixed
-from .rules import run_aligned, run_exact, run_float32, run_floored, run_fused, run_groups
+from .rules import run_aligned, run_bulk, run_exact, run_float32, run_floored, run_fused, run_groups
 from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     Exact: run_exact,
     ExactMachine: run_exact,
     Aligned: run_aligned,
+    BulkNormalized: run_bulk,
     Fused: run_fused,
     Preset: run_fused,
     Fixed: run_fixed,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, Aligned, Fused
+from ...model.accumulators import Accumulator, Aligned, BulkNormalized, Fused
 from ...model.accumulators.amd import FlooredMachine
 from ...model.accumulators.base import times_factor
 from ...model.accumulators.group_sums import GroupSums
@@ -17,7 +17,7 @@ from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
 from ...model.formats import FLOAT32
 from ...model.products import NO_EXPONENT
-from ...model.rounding import TOO_LARGE, add_to_odd, nearest_even, toward_zero
+from ...model.rounding import TOO_LARGE, add_to_odd, nearest_even, odd, odd_integers, toward_zero
 from ...model.wide import WideSum, exact_sum
 from .steps import Step, Steps
 
@@ -27,7 +27,7 @@ from .steps import Step, Steps
 def _add_blocks(
     rule: Accumulator, block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor
 ) -> Tensor:
-    """Add 2^s x block to float32 `c` by RNE, block by block."""
+    """Add 2^s x block to float32 `c`, rounded as the rule says, block by block."""
     c = rule.rounded(c)
     for step in steps.walk():
         wide = c.to(torch.float64)
@@ -53,10 +53,25 @@ def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
         largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero blocks: any grid
         terms = (step.products * power64(fraction_bits - largest)[..., None]).trunc_()
         total = exact_sum(terms, fraction_bits + 2, 0)
-        odd = total.rounded_to_odd() * power64(largest - fraction_bits)
-        return times_factor(toward_zero(odd).to(torch.float64), step.factor)
+        exact = total.rounded_to_odd() * power64(largest - fraction_bits)
+        return times_factor(toward_zero(exact).to(torch.float64), step.factor)
 
     return _add_blocks(accumulator, block_sum, steps, c)
+
+
+def run_bulk(accumulator: BulkNormalized, steps: Steps, c: Tensor) -> Tensor:
+    """Terms, their sum, and c plus it, each rounded to odd."""
+    fraction_bits = accumulator.alignment_bits
+
+    def step_sum(step: Step) -> WideSum:
+        exponent = step.largest_exponent
+        largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero steps: any grid
+        terms = odd_integers(step.products * power64(fraction_bits - largest)[..., None])
+        total = exact_sum(terms, fraction_bits + 2, 0)
+        exact = total.rounded_to_odd() * power64(largest - fraction_bits)
+        return times_factor(odd(exact).to(torch.float64), step.factor)
+
+    return _add_blocks(accumulator, step_sum, steps, c)
 
 
 def run_float32(rule: Accumulator, steps: Steps, c: Tensor) -> Tensor:

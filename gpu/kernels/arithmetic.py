@@ -107,6 +107,16 @@ def toward_zero(x, DROPPED: tl.constexpr):
 
 
 @triton.jit
+def odd(x):
+    """A finite float64 rounded to odd, as float32; infinite from 2^128 on; a zero is +0."""
+    truncated = toward_zero(x, 0)
+    limit: tl.constexpr = LIMIT32
+    lost = (truncated.to(tl.float64) != x) & (tl.abs(x) < limit)
+    bits = truncated.to(tl.int32, bitcast=True) | lost.to(tl.int32)
+    return tl.where(lost & (x < 0), bits | -2147483648, bits).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def narrowed(x, FRACTION: tl.constexpr, EMIN: tl.constexpr, NEAREST: tl.constexpr):
     """A finite float64 in a float of FRACTION fraction bits and exponents from EMIN to 1 - EMIN, as
     float32: RNE if NEAREST, else RZ; infinite from the power of two beyond them; a zero is +0."""
@@ -176,14 +186,28 @@ def sum_as_two(high, low, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def truncate(x, WIDTH: tl.constexpr):
-    """(high, low): the integer RZ(x) for a sum of WIDTH; x has at most 24 significant bits."""
+def truncate(x, WIDTH: tl.constexpr, ODD: tl.constexpr = False):
+    """(high, low): the integer RZ(x) for a sum of WIDTH; x has at most 24 significant bits.
+
+    ODD: x rounded to odd instead.
+    """
     if WIDTH == 0:
         low = x.to(tl.int32)
+        low = _odd_integer(x, low) if ODD else low
         return low, low
     elif WIDTH == 1:
         low = x.to(tl.int64)
+        low = _odd_integer(x, low) if ODD else low
         return low, low
     else:
         high = (x * (1 / 4294967296)).to(tl.int64)
-        return high, (x - high.to(x.dtype) * 4294967296.0).to(tl.int64)
+        rest = x - high.to(x.dtype) * 4294967296.0
+        low = rest.to(tl.int64)
+        return high, _odd_integer(rest, low) if ODD else low
+
+
+@triton.jit
+def _odd_integer(x, truncated):
+    """RZ(x), made odd where digits were lost."""
+    lost = (truncated.to(x.dtype) != x).to(truncated.dtype)
+    return tl.where(x < 0, -(-truncated | lost), truncated | lost)

@@ -20,6 +20,7 @@ from ...model.accumulators import (
     Accumulator,
     Aligned,
     BFloat16,
+    BulkNormalized,
     Exact,
     Float16,
     Float32,
@@ -45,6 +46,7 @@ KERNELS: dict[type[Accumulator], int] = {
     Exact: EXACT,
     Int32: EXACT,
     Aligned: ALIGNED,
+    BulkNormalized: ALIGNED,
     Fused: FUSED,
     Preset: FUSED,
     Float32: FLOAT32,
@@ -179,7 +181,8 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, *layout)
     make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, *layout)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
-    walk = Walk(0, pack, 0, split, width, product.has_inf)
+    odd = isinstance(product.accumulator, BulkNormalized)
+    walk = Walk(0, pack, 0, split, width, product.has_inf, odd)
     grid, shape = programs(m, n, walk, width == INT32)
     launch = Launch(_emulate, grid, RULE=rule, **shape)
 

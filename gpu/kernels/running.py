@@ -15,6 +15,7 @@ from .arithmetic import (
     is_finite,
     narrowed,
     nearest_even,
+    odd,
     power32,
     power64,
     sum3_to_odd,
@@ -58,6 +59,12 @@ def add_block(c, block, s, FRACTION: tl.constexpr, EMIN: tl.constexpr):
 
 
 @triton.jit
+def add_block_to_odd(c, block, s):
+    """c + 2^s x block of finite float32 c and float64 block, rounded to odd."""
+    return odd(add_to_odd(c.to(tl.float64), block * power64(s)))
+
+
+@triton.jit
 def add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
     """RNE_fp32(c + 2^exponent x sum) of an integer sum."""
     upper, lower = sum_as_two(high, low, WIDTH)
@@ -69,13 +76,21 @@ def add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
 def add_aligned(c, high, low, exponent, s, RULE: tl.constexpr, WALK: tl.constexpr):
     """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
     total = sum_to_odd(high, low, WALK.width) * power64(exponent - RULE.fraction_bits)
-    block = toward_zero(total, 0)
+    block = odd(total) if WALK.odd else toward_zero(total, 0)
     if WALK.split:  # which may overflow
         known = tl.where(is_finite(block), block, 0.0)
-        added = add_block(c, known.to(tl.float64), s, RULE.mantissa_bits, RULE.emin)
+        added = _add_rounded(c, known.to(tl.float64), s, RULE, WALK)
         return tl.where(is_finite(block), added, block)
     else:
-        return add_block(c, block.to(tl.float64), s, RULE.mantissa_bits, RULE.emin)
+        return _add_rounded(c, block.to(tl.float64), s, RULE, WALK)
+
+
+@triton.jit
+def _add_rounded(c, block, s, RULE: tl.constexpr, WALK: tl.constexpr):
+    if WALK.odd:
+        return add_block_to_odd(c, block, s)
+    else:
+        return add_block(c, block, s, RULE.mantissa_bits, RULE.emin)
 
 
 @triton.jit

@@ -30,7 +30,8 @@ class Walk(NamedTuple):
 
     tile: rows and columns of a program. pack: terms per load. unroll: loads under way at once.
     split: whether elements are significands with exponents (`operands.is_split`). width: INT32,
-    INT64 or PAIR, for integer sums. has_inf: whether an element may be infinite.
+    INT64 or PAIR, for integer sums. has_inf: whether an element may be infinite. odd: whether terms
+    are rounded to odd instead of toward zero.
     """
 
     tile: int
@@ -39,6 +40,7 @@ class Walk(NamedTuple):
     split: bool
     width: int
     has_inf: bool
+    odd: bool = False
 
 
 @triton.jit
@@ -128,7 +130,7 @@ def _sum_split(operands, count, zero, grid, WALK: tl.constexpr):
             significand = _product(a, b, i, A, B)
             # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
             exponent = tl.maximum(_unit(a_unit, b_unit, i) + grid, -126)
-            upper, lower = truncate(significand * power32(exponent), WALK.width)
+            upper, lower = truncate(significand * power32(exponent), WALK.width, WALK.odd)
             low += lower
             if WALK.width == 2:
                 high += upper
@@ -151,7 +153,7 @@ def sum_terms(a_values, b_values, count, zero, scale, WALK: tl.constexpr):
         a, b = _pack(a_values, k, WALK), _pack(b_values, k, WALK)
         for i in tl.static_range(PACK):
             term = _product(a, b, i, A, B)
-            upper, lower = truncate(term * scale, WALK.width)
+            upper, lower = truncate(term * scale, WALK.width, WALK.odd)
             low += lower
             if WALK.width == 2:
                 high += upper

@@ -37,7 +37,7 @@ class BulkNormalized(Accumulator):
     guard: int | None = None
 
     syntax = "rvbna:N[:G]"
-    examples = ("rvbna:4", "rvbna:8:0")
+    examples = ("rvbna:32", "rvbna:32:0")
     summary = "terms, their sum, and c plus it rounded to odd; RISC-V's bulk normalisation"
     takes_significands = True
     is_wide = True

@@ -178,6 +178,7 @@ def _dot_units() -> list[Unit]:
         _unit("fixed:640:-300", "e5m2,e4m3", 4, 3),
         _unit("exact", EVERY_FORMAT, 8, 1),
         _unit("float32", EVERY_FORMAT, 8, 5),
+        _unit("rvbna:8", "e4m3,e5m2xe4m3,e5m2", 8, 5),
         _unit("blackwell", EVERY_FORMAT, 8, 2),
         _unit("hopper", EVERY_FORMAT, 16, 5),
         _unit("aligned:13", EVERY_FORMAT, 8, 16),
@@ -273,6 +274,7 @@ def _wider_units() -> list[Unit]:
         _unit("exact", "fp16", 4, 5),
         _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
         _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
+        _unit("rvbna:4:0", "bf16,fp16,bf16xint4", 4, 4),
         _unit("hopper-fp16", "bf16", 8, 5, interleave=2),
         _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
     ]
@@ -299,6 +301,7 @@ def _scaled_units() -> list[Unit]:
         _unit("aligned:13", "e2m1,e4m3", 16, 5, scales="e4m3"),
         _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, scales="e4m3"),
         _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
+        _unit("rvbna:16", "e2m1", 16, 6, scales="e4m3", interleave=2),
         _unit("bfloat16", "e2m1", 4, 6, scales="e4m3", out="bfloat16"),
         _unit("fused:13", "e2m1", 16, 4, scales="e4m3", interleave=2),
         _unit("blackwell", "e4m3,e2m1", 8, 8, scales="e4m3", scale_block=4),
@@ -355,7 +358,7 @@ def full_matrix() -> list[Unit]:
         for pair in () if accumulator(rule).takes_integers else WIDER:
             low, high = DotConfig(pair, 4, rule).stage_limits
             units.append(_unit(rule, pair, 4, (low + high) // 2, FULL_BULK))
-        most = accumulator(rule).promotes_every or max(LANES)
+        most = accumulator(rule).most_lanes or max(LANES)
         for lanes in (n for n in (4, 32, 64, 128) if n <= most):
             _, high = DotConfig(formats[0], lanes, rule).stage_limits
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))

@@ -18,6 +18,7 @@ ACCUMULATORS = [
     *("fused:0", "fused:23", "fused:51", "fused:64"),
     *("hopper", "hopper-promoted", "ada", "blackwell"),
     *("float32", "int32"),
+    *("rvbna:4", "rvbna:32:0", "rvbna:8:41"),
     # registers in int64, in limbs, at the seam, and at both ends of W and L
     *("fixed:48:-20", "fixed:48:-20:wrap", "fixed:61:-40", "fixed:61:-30:wrap", "fixed:2:1023"),
     *("fixed:62:-30", "fixed:64:-20:wrap", "fixed:96:-20", "fixed:640:-320", "fixed:640:-300:wrap"),
@@ -42,7 +43,16 @@ def test_random_products(accumulator):
 
 @pytest.mark.parametrize(
     "accumulator",
-    ["exact", "aligned:64", "fused:25", "hopper-fp16", "float32", "fixed:61:-40", "fixed:640:-320"],
+    [
+        "exact",
+        "aligned:64",
+        "rvbna:16",
+        "fused:25",
+        "hopper-fp16",
+        "float32",
+        "fixed:61:-40",
+        "fixed:640:-320",
+    ],
 )
 def test_other_elements(accumulator):
     rng = generator("kernels", accumulator, "other")
@@ -51,7 +61,9 @@ def test_other_elements(accumulator):
         check(random_cases(rng, pair, 12, 2, 32), accumulator)
 
 
-@pytest.mark.parametrize("accumulator", ["aligned:13", "aligned:64", "fused:25", "hopper-bf16"])
+@pytest.mark.parametrize(
+    "accumulator", ["aligned:13", "aligned:64", "rvbna:2", "rvbna:32:30", "fused:25", "hopper-bf16"]
+)
 @pytest.mark.parametrize("pair", SPLIT, ids="x".join)
 def test_products_beyond_float32(pair, accumulator):
     """Significands and exponents apart: subnormal elements, infinities and NaN, every exponent."""

@@ -22,6 +22,7 @@ ACCUMULATORS = [
     "exact",
     *("aligned:0", "aligned:13", "aligned:25", "aligned:50", "aligned:64"),
     *("fused:0", "fused:13", "fused:25", "fused:51", "fused:64"),
+    *("rvbna:4", "rvbna:32:0", "rvbna:8:41"),
     "float32",
     "int32",
     *PRESETS,

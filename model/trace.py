@@ -79,6 +79,11 @@ class Recorder:
         """Record that non-zero bits were cut off in the dot products `where` is true."""
         self.inexact |= where
 
+    def overflowed(self, where: NDArray[np.bool_]) -> None:
+        """Record that finite values gave an infinity in the dot products `where` is true."""
+        self.overflow |= where
+        self.inexact |= where
+
     def rounded(
         self,
         exact: NDArray[np.float64],

@@ -13,7 +13,7 @@ from ..pipeline.sections import product_bits, tree_delay
 from ..pipeline.widths import FlooredWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32, F64
-from ..specials import Update
+from ..specials import NEGATIVE_INF, POSITIVE_INF, Update
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import exact_sum
@@ -43,6 +43,7 @@ class TreeMachine(Machine, Float32):
     """
 
     takes_significands = False
+    overflow_meets_c = True
 
     @property
     def flushes(self) -> bool:
@@ -60,9 +61,10 @@ class FlooredMachine(Machine):
     """Steps of `terms` elements whose sum and c are cut downwards before they are added by RNE.
 
     fraction_bits: bits that products keep below the largest product, by RZ, and that c keeps.
-    sum_bits: bits that the products' sum keeps for the addition to c. halves: elements at even and
-    at odd places are summed apart, each sum aligned to its own largest product. A c whose exponent
-    is more than fraction_bits + 1 below the largest is then left out.
+    sum_bits: fraction bits that the sum with c keeps, cut downwards before RNE; the products' sum
+    has one more before the addition. halves: elements at even and at odd places are summed apart,
+    each sum aligned to its own largest product. A c whose exponent is more than fraction_bits + 1
+    below the largest is then left out.
     """
 
     fraction_bits: int
@@ -79,13 +81,18 @@ class FlooredMachine(Machine):
         return self.fraction_bits
 
     @property
+    def grid_bits(self) -> int:
+        """Fraction bits of the grid on which the products' sum and c are added."""
+        return self.sum_bits + 1
+
+    @property
     def parts(self) -> int:
         """2 for even and odd places, else 1."""
         return 2 if self.halves else 1
 
     def term_widths(self, widths: Widths) -> FlooredWidths:
         """Widths that include the sum with c."""
-        return FlooredWidths(widths.config, self.sum_bits)
+        return FlooredWidths(widths.config, self.grid_bits)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """Sums of products, which do not wait for c, then one addition to c per step."""
@@ -124,9 +131,11 @@ class FlooredMachine(Machine):
         return c
 
     def _added(self, step: Step, c: F32, record: Recorder) -> F32:
-        update = Update(c, step.special)
+        too_large = _too_large(step)
+        finite = Update(c, step.special).active
+        # A product that is too large meets special values as the infinity that it is.
+        update = Update(c, step.special | too_large)
         total, largest = self._sum(step, record, update.active)
-        may_overflow = largest.max(initial=0) + step.term_bits > FLOAT32.emax
         exponent = np.maximum(np.frexp(update.c)[1] - 1, FLOAT32.emin)
         exponent = np.where(update.c == 0, FLOAT32.emin, exponent)
         left_out = np.zeros_like(update.active)
@@ -135,21 +144,20 @@ class FlooredMachine(Machine):
         largest = np.maximum(largest, exponent)
         with np.errstate(under="ignore"):
             parts = [
-                _floored(total, self.sum_bits - largest, record, update.active),
+                _floored(total, self.grid_bits - largest, record, update.active),
                 _floored(update.c, self.fraction_bits - largest, record, update.active),
             ]
         parts[1] = np.where(left_out, 0.0, parts[1])
-        units = parts[0] + parts[1] * 2.0 ** (self.sum_bits - self.fraction_bits)
+        units = parts[0] + parts[1] * 2.0 ** (self.grid_bits - self.fraction_bits)
         if record.keep_stages:
             record.stage("largest_exponent", largest)
             record.stage("integer_sum", units.astype(np.int64))
-        exact = np.ldexp(units, largest - self.sum_bits)
-        result, both = rounding.nearest_even(exact), None
-        if may_overflow:
-            result, both = _with_overflow(step, result)
+        exact = np.ldexp(units, largest - self.grid_bits)
+        shift = self.sum_bits - np.maximum(np.frexp(exact)[1] - 1, FLOAT32.emin)
+        exact = np.ldexp(_floored(exact, shift, record, update.active), -shift)
+        result = rounding.nearest_even(exact)
         record.rounded(exact, result, update.active)
-        if both is not None:
-            result = np.where(both, np.float32(np.nan), result)
+        record.overflowed(finite & (too_large != 0))
         return update.result(result)
 
     def _sum(
@@ -192,9 +200,12 @@ def _floored(
     return floored
 
 
-def _with_overflow(step: Step, result: F32) -> tuple[F32, NDArray[np.bool_]]:
-    """`result`, infinite where a product overflows float32, and where both signs overflow."""
+def _too_large(step: Step) -> NDArray[np.uint8]:
+    """Class of the infinities that finite products of 2^128 and more become; 0 without any."""
+    classes = np.zeros(len(step.scale), np.uint8)
+    if step.largest_unit.max(initial=0) + step.scale.max(initial=0) + step.term_bits < FLOAT32.emax:
+        return classes
     products = np.ldexp(step.terms, step.scale[:, None])
-    above, below = ((sign * products >= rounding.TOO_LARGE).any(axis=-1) for sign in (1, -1))
-    result = np.where(below, np.float32(-np.inf), result)
-    return np.where(above, np.float32(np.inf), result), np.logical_and(above, below)
+    classes[(products >= rounding.TOO_LARGE).any(axis=-1)] |= POSITIVE_INF
+    classes[(products <= -rounding.TOO_LARGE).any(axis=-1)] |= NEGATIVE_INF
+    return classes

@@ -14,7 +14,7 @@ from ..formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, FloatFormat
 from ..pipeline.placement import Section
 from ..pipeline.widths import Widths
 from ..rounding import F32, F64
-from ..specials import Update
+from ..specials import Update, special_class
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum
@@ -49,6 +49,7 @@ class Accumulator:
     is_wide: the unit is large; its adders hold every digit of a block's sum, or add whole floats.
     sums_groups: groups are summed exactly and count in the alignment by their scales.
     takes_significands: a unit takes scales that are not powers of two.
+    overflow_meets_c: a block that overflows meets a special c as an infinity; elsewhere c decides.
     """
 
     syntax: ClassVar[str]
@@ -61,6 +62,7 @@ class Accumulator:
     is_wide: ClassVar[bool] = False
     sums_groups: ClassVar[bool] = False
     takes_significands: ClassVar[bool] = False
+    overflow_meets_c: ClassVar[bool] = False
 
     @property
     def rule(self) -> str:
@@ -259,6 +261,9 @@ def add_blocks(
     for step in steps.walk(record):
         update = Update(c, step.special)
         block = block_sum(step, update.active)
+        if rule.overflow_meets_c:
+            overflow = special_class(block.high.astype(np.float32))
+            update = Update(c, np.where(step.special == 0, overflow, step.special))
         if record.keep_stages:
             record.stage("block_result", block.rounded_to_odd())
         with np.errstate(invalid="ignore"):  # a block that overflowed

@@ -24,19 +24,24 @@ from .machine import Machine
 class GroupSums(Machine):
     """Groups of `terms` elements, summed and scaled exactly, then aligned with c.
 
-    fraction_bits: bits kept below the largest exponent among the groups' scales (their sums do not
-    count) and a c that is not zero. together: elements of the groups in one alignment, whose result
-    is RZ to float32.
+    fraction_bits: bits kept below the largest exponent among c, if it is not zero, and the scales
+    of groups with a product that is not zero; sums do not count. together: elements of the groups
+    in one alignment, whose result is RZ to float32. least: lower limit of the largest exponent.
     """
 
     fraction_bits: int
     together: int
+    least: int
     is_fused = True
     sums_groups = True
     takes_significands = True
-    least_exponent: ClassVar[None] = None  # the sections of `Fused` read it
     rounds_to_nearest: ClassVar[bool] = False
     summary = "exact sums of groups, cut F bits below the scales' largest exponent; RZ result"
+
+    @property
+    def least_exponent(self) -> int:
+        """Lower limit of the largest exponent."""
+        return self.least
 
     @property
     def alignment_bits(self) -> int:
@@ -105,7 +110,9 @@ class GroupSums(Machine):
         exponent = np.maximum(np.frexp(update.c)[1] - 1, FLOAT32.emin)
         exponent = np.where(update.c == 0, NO_EXPONENT, exponent)
         scales = np.stack([group.scale for group in groups], axis=-1)
-        largest = np.maximum(scales.max(axis=-1), exponent)
+        counts = np.stack([(group.terms != 0).any(axis=-1) for group in groups], axis=-1)
+        largest = np.where(counts, scales, self.least).max(axis=-1)
+        largest = np.maximum(np.maximum(largest, exponent), self.least)
         shift = self.fraction_bits - largest
         sums = np.stack([group.terms.sum(axis=-1) for group in groups], axis=-1)
         with np.errstate(under="ignore"):

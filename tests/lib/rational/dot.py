@@ -380,7 +380,7 @@ PRESETS = {
     "hopper-mx": Fused(32, 13, fraction_bits=13, promote=32),
     "hopper-fp16": Fused(16, 25),
     "ada": Fused(16, 13, fraction_bits=13),
-    "blackwell": Fused(32, 25),
+    "blackwell": Fused(32, 25, least=-133),
 }
 OTHER_FUSED = {
     "volta": Fused(4, 23),
@@ -393,23 +393,23 @@ OTHER_FUSED = {
     "ada-bf16": Fused(8, 24, least=-132),
     "ada-tf32": Fused(4, 24, least=-132),
     "ada-fp16-float16": Fused(8, 24, HALF, least=-20),
-    "ada-float16": Fused(16, 13, HALF),
+    "ada-float16": Fused(16, 13, HALF, least=-20),
     "hopper-bf16": Fused(16, 25, least=-133),
     "hopper-tf32": Fused(8, 25, least=-133),
     "hopper-fp16-float16": Fused(16, 25, HALF, least=-21),
-    "hopper-float16": Fused(32, 13, HALF),
+    "hopper-float16": Fused(32, 13, HALF, least=-21),
     "hopper-mma": Fused(16, 25, permuted=True),
     "hopper-mma-float16": Fused(16, 25, HALF, least=-21, promote=32, permuted=True),
     "blackwell-fp16": Fused(16, 25),
     "blackwell-bf16": Fused(16, 25, least=-133),
     "blackwell-tf32": Fused(8, 25, least=-133),
     "blackwell-fp16-float16": Fused(16, 25, HALF, least=-21),
-    "blackwell-float16": Fused(32, 25, HALF),
+    "blackwell-float16": Fused(32, 25, HALF, least=-21),
     "blackwell-mma": Fused(32, 25, promote=32),
     "blackwell-mma-float16": Fused(16, 25, HALF, least=-21, promote=32, permuted=True),
 }
 FUSED = PRESETS | OTHER_FUSED
-GROUPED = {"blackwell-mxf4nvf4": (16, 64, 35)}  # terms, products together, f
+GROUPED = {"blackwell-mxf4nvf4": (16, 64, 35, -139)}  # terms, products together, f, least
 EXACT = {"cdna1-fp16": 4, "cdna1-bf16": 2}
 TREES = {"cdna2-fp16": 4, "cdna2-bf16": 2}
 FLOORED = {"cdna3-fp16": (8, False), "cdna3-xf32": (4, False), "cdna3-fp8": (16, True)}
@@ -439,10 +439,13 @@ def groups_of(steps: list[Step], count: int) -> list[list[Step]]:
     return groups if steps else []
 
 
-def one_grid(c: Fraction, group: list[Step], status: Status, f: int) -> Number:
-    """The steps' exact sums and c, truncated to one grid and added up."""
+def one_grid(c: Fraction, group: list[Step], status: Status, f: int, least: int) -> Number:
+    """The steps' exact sums and c, truncated to one grid and added up.
+
+    A step counts by its scale, unless the scale or all of its products are zero.
+    """
     sums = [s.g * exact_sum(s.finite) * pow2(s.scale) for s in group]
-    largest = max(s.scale for s in group)
+    largest = max([least, *(s.scale for s in group if s.g and s.nonzero)])
     if c != 0:
         largest = max(largest, floor_log2(abs(c)), -126)
     total = sum(truncate_fraction(x * pow2(f - largest), status) for x in (c, *sums))
@@ -475,9 +478,15 @@ def aligned_sum(step: Step, status: Status) -> tuple[Fraction, int | None]:
     return sum(truncate_fraction(v / unit, status) for v in step.scaled) * unit, largest
 
 
+def too_large(step: Step) -> set[Special]:
+    """The infinities that finite products of 2^128 and more become."""
+    return {
+        Special.PLUS_INF if v > 0 else Special.MINUS_INF for v in step.scaled if abs(v) >= pow2(128)
+    }
+
+
 def floored(c: Fraction, step: Step, status: Status, halves: bool) -> Number:
     """Sums that are cut downwards. halves: even and odd products apart."""
-    too_large = [v > 0 for v in step.scaled if abs(v) >= pow2(128)]
     parts = [step.products[0::2], step.products[1::2]] if halves else [step.products]
     sums = [aligned_sum(replace(step, products=part), status) for part in parts]
     largest = max((e for _, e in sums if e is not None), default=None)
@@ -486,16 +495,40 @@ def floored(c: Fraction, step: Step, status: Status, halves: bool) -> Number:
         total = sum((cut_down(x, largest - 24, status) for x, _ in sums), Fraction(0))
     exponent = max(floor_log2(abs(c)), -126) if c else -126
     top = exponent if largest is None else max(exponent, largest)
-    total = cut_down(total, top - 31, status)
+    total = cut_down(total, top - 32, status)
     cut = cut_down(c, top - 24, status)
     if halves and exponent < top - 25:
         cut = Fraction(0)
-    if too_large:
+    total += cut
+    if total:
+        total = cut_down(total, max(floor_log2(abs(total)), -126) - 31, status)
+    if infinities := too_large(step):
         status.overflow = status.inexact = True
-        if len(set(too_large)) == 2:
-            return Special.NAN
-        return Special.PLUS_INF if too_large[0] else Special.MINUS_INF
-    return nearest(total + cut, status)
+        return special_sum(*infinities)  # type: ignore[return-value]
+    return nearest(total, status)
+
+
+def run_floored(c: Number, steps: list[Step], status: Status, halves: bool) -> Number:
+    """A product that is too large meets special values as the infinity that it is."""
+    for step in steps:
+        special = special_sum(c, *step.specials)
+        if special is not None:
+            c = special_sum(special, *too_large(step))  # type: ignore[assignment]
+        else:
+            c = floored(c, step, status, halves)  # type: ignore[arg-type]
+    return c
+
+
+def run_flushed(c: Number, steps: list[Step], status: Status) -> Number:
+    """Trees without subnormal numbers; a tree that overflows meets a special c."""
+    for step in steps:
+        if c in (Special.PLUS_INF, Special.MINUS_INF) and not step.specials:
+            total = tree(Fraction(0), replace(step, scale=0), Status(), flushed)
+            c = special_sum(c, total)  # type: ignore[assignment]
+        else:
+            special = special_sum(c, *step.specials)
+            c = special or tree(c, step, status, flushed)  # type: ignore[arg-type]
+    return c
 
 
 # A dot product over blocks (section 4) ----------------------------------------------------------
@@ -565,18 +598,18 @@ def run_machine(name: str, blocks: list[Step], c: Number, status: Status) -> Num
     if name in FUSED:
         return run_fused(c, blocks, status, FUSED[name])
     if name in GROUPED:
-        terms, together, f = GROUPED[name]
+        terms, together, f, least = GROUPED[name]
         for group in groups_of([step for block in blocks for step in block.cut(terms)], together):
             specials = [x for step in group for x in step.specials]
-            c = special_sum(c, *specials) or one_grid(c, group, status, f)  # type: ignore[arg-type]
+            c = special_sum(c, *specials) or one_grid(c, group, status, f, least)  # type: ignore[arg-type]
         return c
     if name in EXACT:
         return run(c, [s for b in blocks for s in b.cut(EXACT[name])], exact, status)
     if name in TREES:
         steps = [s for b in blocks for s in b.cut(TREES[name])]
-        return run(flushed(c, status), steps, tree, status, flushed)
+        return run_flushed(flushed(c, status), steps, status)
     terms, halves = FLOORED[name]
-    return run(c, [s for b in blocks for s in b.cut(terms)], floored, status, halves)
+    return run_floored(c, [s for b in blocks for s in b.cut(terms)], status, halves)
 
 
 def fraction_count(text: str) -> int:

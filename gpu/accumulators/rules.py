@@ -30,10 +30,14 @@ def _add_blocks(
     """Add 2^s x block to float32 `c`, rounded as the rule says, block by block."""
     c = rule.rounded(c)
     for step in steps.walk():
-        wide = c.to(torch.float64)
-        added = rule.rounded(block_sum(step).scaled(step.scale).plus(wide))
+        wide, block = c.to(torch.float64), block_sum(step)
+        added = rule.rounded(block.scaled(step.scale).plus(wide))
         if step.may_overflow:  # where terms or c are special, they decide, and no block's overflow
-            special = wide + step.special
+            terms = step.special
+            if rule.overflow_meets_c:
+                overflow = torch.where(block.high.isfinite(), 0.0, block.high)
+                terms = torch.where(terms == 0, overflow, terms)
+            special = wide + terms
             added = torch.where(special.isfinite(), added, special.to(torch.float32))
         c = added
     return c
@@ -131,7 +135,8 @@ def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
 def run_floored(rule: FlooredMachine, steps: Steps, c: Tensor) -> Tensor:
     """Add the steps to float32 `c`, each sum cut downwards."""
     for step in steps.walk():
-        c = _decided(c, step.special, _floored(rule, step, _finite(c)))
+        special = step.special + _too_large(step)
+        c = _decided(c, special, _floored(rule, step, _finite(c)))
     return c
 
 
@@ -159,7 +164,7 @@ def _decided(c: Tensor, special: Tensor, result: Tensor) -> Tensor:
 
 
 def _exponent(c: Tensor) -> Tensor:
-    """The exponent of float64 `c`; -126 for a subnormal float32 and for a zero."""
+    """The exponent of float64 `c`, at least -126; -126 for a zero."""
     return exponent64(c.abs()).clamp(min=FLOAT32.emin)
 
 
@@ -172,16 +177,21 @@ def _floored(rule: FlooredMachine, step: Step, c: Tensor) -> Tensor:
     total, largest = _sum(rule, step)
     exponent = _exponent(c)
     joint = torch.maximum(largest, exponent)
-    cut = (total * power64(rule.sum_bits - joint)).floor()
+    cut = (total * power64(rule.grid_bits - joint)).floor()
     cut_c = (c * power64(rule.fraction_bits - joint)).floor()
     if rule.halves:
         cut_c = torch.where(exponent < largest - rule.fraction_bits - 1, 0.0, cut_c)
-    units = cut + cut_c * 2.0 ** (rule.sum_bits - rule.fraction_bits)
-    result = nearest_even(units * power64(joint - rule.sum_bits))
+    units = cut + cut_c * 2.0 ** (rule.grid_bits - rule.fraction_bits)
+    exact = units * power64(joint - rule.grid_bits)
+    shift = rule.sum_bits - _exponent(exact)
+    return nearest_even((exact * power64(shift)).floor() * power64(-shift))
+
+
+def _too_large(step: Step) -> Tensor:
+    """The sum of the infinities that finite products of 2^128 and more become."""
     products = _finite_terms(step) * power64(step.scale)[..., None]
-    above, below = ((sign * products >= TOO_LARGE).any(dim=-1) for sign in (1, -1))
-    result = torch.where(above, torch.inf, torch.where(below, -torch.inf, result))
-    return torch.where(above & below, torch.nan, result)
+    beyond = torch.where(products > 0, torch.inf, -torch.inf)
+    return torch.where(products.abs() >= TOO_LARGE, beyond, 0.0).sum(dim=-1)
 
 
 def _sum(rule: FlooredMachine, step: Step) -> tuple[Tensor, Tensor]:
@@ -212,8 +222,10 @@ def _aligned(rule: FlooredMachine, step: Step, places: slice) -> tuple[Tensor, T
 def _grouped(rule: GroupSums, groups: list[Step], c: Tensor) -> Tensor:
     """The groups' sums and c, cut to one grid below their largest scale, RZ."""
     scales = torch.stack([group.scale for group in groups], dim=-1)
-    exponent = torch.where(c == 0, NO_EXPONENT, _exponent(c))
-    largest = torch.maximum(scales.amax(dim=-1), exponent)
+    counts = torch.stack([(_finite_terms(group) != 0).any(dim=-1) for group in groups], dim=-1)
+    exponent = torch.where(c == 0, rule.least, _exponent(c))
+    largest = torch.where(counts, scales, rule.least).amax(dim=-1)
+    largest = torch.maximum(largest, exponent).clamp(min=rule.least)
     shift = rule.fraction_bits - largest
     sums = torch.stack([_finite_terms(group).sum(dim=-1) for group in groups], dim=-1)
     aligned = (sums * power64(scales + shift[..., None])).trunc_().sum(dim=-1)

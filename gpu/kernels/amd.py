@@ -24,6 +24,7 @@ from .arithmetic import (
     LIMIT32,
     add_to_odd,
     exponent32,
+    exponent64,
     is_finite,
     nearest_even,
     pair_and_c_to_odd,
@@ -267,7 +268,8 @@ def _add_tree(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
     block = _tree(level, 0, TERMS)
     known = tl.where(is_finite(block), block, 0.0)  # it may have overflowed
     added = add_block(c, known.to(tl.float64), s, FRACTION32, 1 - BIAS32)
-    return tl.where(is_finite(block), _flushed(added), block), special
+    overflow = tl.where(is_finite(block), 0.0, block)
+    return _flushed(added), tl.where(is_finite(special), overflow, special)
 
 
 # Floored sums -------------------------------------------------------------------------------------
@@ -302,7 +304,7 @@ def _beyond_float32(zero, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
 
 @triton.jit
 def _add_floored(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
-    """(c', special): RNE of c and the sum of a step, each cut downwards.
+    """(c', special): RNE of the sum of c and a step, cut downwards.
 
     With two parts, a step's elements lie in the order of the parts.
     """
@@ -323,14 +325,15 @@ def _add_floored(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
         top = both
     exponent = exponent32(c)
     joint = tl.maximum(top, exponent)
-    cut = tl.floor(total * power64(top - joint + (G - F)))
+    cut = tl.floor(total * power64(top - joint + (G + 1 - F)))
     cut_c = tl.floor(c.to(tl.float64) * power64(F - joint))
     if RULE.parts == 2:
         cut_c = tl.where(exponent < top - F - 1, 0.0, cut_c)
-    result = nearest_even((cut + cut_c * 2.0 ** (G - F)) * power64(joint - G))
+    exact = (cut + cut_c * 2.0 ** (G + 1 - F)) * power64(joint - (G + 1))
+    shift = G - tl.maximum(exponent64(exact), 1 - BIAS32)
+    result = nearest_even(tl.floor(exact * power64(shift)) * power64(-shift))
     if tl.max(top) + PRODUCT_BITS > EMAX32:
-        beyond = _beyond_float32(zero, operands, s, RULE, WALK)
-        result = tl.where(beyond == 0, result, beyond)
+        special += _beyond_float32(zero, operands, s, RULE, WALK)
     return result, special
 
 

@@ -12,31 +12,31 @@ import triton.language as tl
 from torch import Tensor
 
 from ...model.accumulators.group_sums import GroupSums
-from ...model.products import NO_EXPONENT, Pair
+from ...model.products import Pair
 from .arithmetic import INT32, exponent32, is_finite, power64, toward_zero
 from .emulate import start_tile, store_tile
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
-from .terms import Walk, sum_terms
+from .terms import Walk, largest_magnitude, sum_terms
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 TILE = 32  # rows and columns of a program
 UNROLL = 4  # terms whose loads are under way at once
-LOWEST = tl.constexpr(NO_EXPONENT)
 
 
 class Rule(NamedTuple):
     """Group sums as the kernel computes them, one constexpr.
 
     fraction_bits: of the grid below the largest scale. lsb: exponent of a product's last digit.
-    terms: per group. together: groups that are aligned at once.
+    terms: per group. together: groups that are aligned at once. least: exponent of the grid.
     """
 
     fraction_bits: int
     lsb: int
     terms: int
     together: int
+    least: int
     has_c: bool
 
 
@@ -75,6 +75,7 @@ def run(product: "Product") -> Tensor:
             Pair(*product.formats).lsb,
             terms,
             triton.cdiv(rule.together, terms),
+            rule.least,
             product.c is not None,
         ),
         WALK=Walk(TILE, pack, UNROLL, split=False, width=INT32, has_inf=False),
@@ -124,15 +125,20 @@ def _sum_groups(
     for first in range(0, groups, RULE.together):
         count = tl.minimum(RULE.together, groups - first)
         known = tl.where(is_finite(c), c, 0.0)
-        largest = tl.where(known == 0, LOWEST, exponent32(known))  # a zero c takes no part
+        zero = known * 0.0
+        largest = tl.where(known == 0, RULE.least, tl.maximum(exponent32(known), RULE.least))
         a_at, b_at = a_scales, b_scales
+        a_group, b_group = a_values, b_values
         for _ in range(count):
-            largest = tl.maximum(largest, _scale(a_at, b_at))
+            counts = largest_magnitude(a_group, b_group, TERMS, zero, WALK) != 0
+            largest = tl.maximum(largest, tl.where(counts, _scale(a_at, b_at), RULE.least))
             a_at += a_stride
             b_at += b_stride
+            a_group += TERMS * STRIP
+            b_group += TERMS * STRIP
         total = (known.to(tl.float64) * power64(F - largest)).to(tl.int64)
         for _ in range(count):
-            _, units, _ = sum_terms(a_values, b_values, TERMS, known * 0.0, 2.0**-LSB, WALK)
+            _, units, _ = sum_terms(a_values, b_values, TERMS, zero, 2.0**-LSB, WALK)
             shift = _scale(a_scales, b_scales) - largest + (F + LSB)
             total += (units.to(tl.float64) * power64(shift)).to(tl.int64)
             a_values += TERMS * STRIP

@@ -89,6 +89,20 @@ def _largest_power(a_units, b_units, count, zero, WALK: tl.constexpr):
 
 
 @triton.jit
+def largest_magnitude(a_values, b_values, count, zero, WALK: tl.constexpr):
+    """The largest magnitude of each dot product's terms, float32; 0 where all are zero."""
+    PACK: tl.constexpr = WALK.pack
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    size = zero
+    for k in tl.range(0, count, PACK, loop_unroll_factor=WALK.unroll):
+        a, b = _pack(a_values, k, WALK), _pack(b_values, k, WALK)
+        for i in tl.static_range(PACK):
+            size = tl.maximum(size, tl.abs(_product(a, b, i, A, B)))
+    return size
+
+
+@triton.jit
 def _unit(a_packs, b_packs, i: tl.constexpr):
     """The outer sum of the packs' exponents i, int32."""
     return _term(a_packs, i, tl.int16)[:, None] + _term(b_packs, i, tl.int16)[None, :]

@@ -48,6 +48,7 @@ class FloatAccumulate(Section):
         self.nan_bits = widths.config.accumulator.nan_bits
         self.fmt = widths.running
         self._flushes = widths.config.accumulator.flushes
+        self._overflow_meets_c = leaves_float32 and widths.config.accumulator.overflow_meets_c
         before = range_values() if leaves_float32 else {"sticky": 1}
         super().__init__(
             {
@@ -71,7 +72,8 @@ class FloatAccumulate(Section):
         if self._flushes:
             start, lost = without_subnormals(m, "start", start)
         m.d.comb += c.eq(Mux(self.i.first, start, self.i.running.c))
-        active, special_bits = merge_special(m, "special", c, self.i.special[0], self.nan_bits, fmt)
+        terms = self.i.special[0]
+        active, special_bits = merge_special(m, "special", c, terms, self.nan_bits, fmt)
         m.d.comb += [
             adder.a.eq(unpack_float(m, c, "running", fmt)),
             adder.b.eq(self.i.block),
@@ -84,16 +86,21 @@ class FloatAccumulate(Section):
             result, tiny = without_subnormals(m, "result", result)
             raised = flushed_flags(raised, tiny)
         if "tree_flags" in self.reads:
-            # A block that overflowed is the result; nothing is rounded then.
-            zero, special = Const(0, fmt.bits), self.i.block_special
-            finite, infinite = merge_special(m, "block", zero, special, self.nan_bits, fmt)
+            # A block that overflowed is the result, or meets c; nothing is rounded then.
+            start, special = Const(0, fmt.bits), self.i.block_special
+            if self._overflow_meets_c:
+                start = c
+                special = Mux(terms.as_value().any(), terms.as_value(), special.as_value())
+            finite, infinite = merge_special(m, "block", start, special, self.nan_bits, fmt)
             result = Mux(finite, result, infinite)
             raised = {
                 name: (finite & flag) | self.i.tree_flags[name] for name, flag in raised.items()
             }
         else:
             raised["inexact"] |= self.i.sticky
-        m.d.comb += self.o.running.c.eq(Mux(active, result, special_bits))
+        if not self._overflow_meets_c:
+            result = Mux(active, result, special_bits)
+        m.d.comb += self.o.running.c.eq(result)
         flags = self.o.running.flags
         for name, flag in raised.items():
             before = carried(self, name)

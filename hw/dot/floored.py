@@ -17,7 +17,7 @@ from ...model.formats import FLOAT32
 from ...model.pipeline.widths import FlooredWidths, Widths
 from ..arithmetic.adders import AdderTree, TermLayout, total_of
 from ..arithmetic.columns import Columns
-from ..arithmetic.floats import EXPONENT_BITS, FloatRounder, SpecialLayout, merge_special
+from ..arithmetic.floats import EXPONENT_BITS, SpecialLayout, merge_special
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
@@ -322,25 +322,50 @@ class FlooredSum(Section):
 
 
 class FlooredRound(FusedRound):
-    """RNE; a product that is too large for a float32 is the result."""
+    """The total rounded down below its leading digit, then RNE.
+
+    A product that is too large for a float32 counts as an infinite term.
+    """
 
     widths: FlooredWidths
 
     def _more(self) -> dict[str, ShapeLike]:
         return {"too_large": too_large_shape(self.widths)}
 
-    def _result(self, m: Module, rounder: FloatRounder) -> Value:
-        infinities, nan_bits = self.i.too_large[self.step], self.widths.config.accumulator.nan_bits
-        zero = Const(0, FLOAT32.bits)
-        fits, infinite = merge_special(m, "too_large", zero, infinities, nan_bits)
-        return Mux(fits, rounder.result, infinite)
+    def _total(self, m: Module) -> tuple[Value, Value]:
+        total, kept = self.i.total, self.widths.config.accumulator.sum_bits
+        magnitude = Signal(len(total) - 1)
+        m.d.comb += magnitude.eq(Mux(total[-1], -total, total))
+        # Places that are more than `kept` below the leading digit, or below that of subnormals.
+        finer = self.widths.total_fraction_bits - kept
+        lowest = self.i.exponent == FLOAT32.emin
+        gone = Signal(len(total))
+        places = []
+        for place in range(len(magnitude) - kept - 1):
+            below_lowest = lowest if place < finer else Const(0, 1)
+            places.append(magnitude[place + kept + 1 :].any() | below_lowest)
+        m.d.comb += gone.eq(Cat(places))
+        cut = Signal(signed(len(total)))
+        m.d.comb += cut.eq(total & ~gone)  # of two's complement: down
+        return cut, (total & gone).any()
 
-    def _raised(self, flags: dict[str, Value]) -> dict[str, Value]:
-        overflows = self.i.too_large[self.step].as_value().any()
+    def _special(self) -> data.View:
+        terms = self.i.special[self.step].as_value() | self.i.too_large[self.step].as_value()
+        return data.View(SpecialLayout(), terms)
+
+    def _raised(self, m: Module, active: Value, flags: dict[str, Value]) -> dict[str, Value]:
+        finite, _ = merge_special(
+            m,
+            "finite",
+            self.i.before.c,
+            self.i.special[self.step],
+            self.widths.config.accumulator.nan_bits,
+        )
+        overflows = finite & self.i.too_large[self.step].as_value().any()
         return {
-            "overflow": flags["overflow"] | overflows,
-            "underflow": flags["underflow"],
-            "inexact": flags["inexact"] | overflows,
+            "overflow": overflows | (active & flags["overflow"]),
+            "underflow": active & flags["underflow"],
+            "inexact": overflows | (active & flags["inexact"]),
         }
 
 

@@ -256,8 +256,9 @@ class FusedRound(Section):
             m, "rounder", FloatRounder(width, nearest=nearest, fraction_bits=bits, fmt=running)
         )
         top, lowest = Signal(signed(EXPONENT_BITS)), running.emin - above
-        total, before, after = self.i.total, self.i.before, self.o[sum_name(widths)]
-        special = self.i.special[self.step]
+        total, lost = self._total(m)
+        before, after = self.i.before, self.o[sum_name(widths)]
+        special = self._special()
         active, special_bits = merge_special(
             m, "special", before.c, special, rule.nan_bits, running
         )
@@ -266,26 +267,32 @@ class FusedRound(Section):
             rounder.magnitude.eq(Mux(total[-1], -total, total)),
             top.eq(self.i.exponent + (size - 1 - widths.total_fraction_bits)),
             rounder.exponent.eq(Mux(top < lowest, lowest, top) + above),
-            after.c.eq(Mux(active, self._result(m, rounder), special_bits)),
+            after.c.eq(Mux(active, rounder.result, special_bits)),
             after.flags.eq(before.flags),
         ]
         inexact = rounder.inexact | self.i.sticky
+        if lost is not None:
+            inexact |= lost
         raised = {"overflow": rounder.overflow, "underflow": rounder.underflow, "inexact": inexact}
-        for name, flag in self._raised(raised).items():
-            m.d.comb += after.flags[name].eq(before.flags[name] | (active & flag))
+        for name, flag in self._raised(m, active, raised).items():
+            m.d.comb += after.flags[name].eq(before.flags[name] | flag)
         return m
 
     def _more(self) -> dict[str, ShapeLike]:
         """Further values to read."""
         return {}
 
-    def _result(self, m: Module, rounder: FloatRounder) -> Value:
-        """Result without special terms."""
-        return rounder.result
+    def _total(self, m: Module) -> tuple[Value, Value | None]:
+        """(sum to round, 1 if it lost digits; None where it keeps all)."""
+        return self.i.total, None
 
-    def _raised(self, flags: dict[str, Value]) -> dict[str, Value]:
-        """Flags of the result, from those of the rounding."""
-        return flags
+    def _special(self) -> data.View:
+        """Special values of the terms."""
+        return self.i.special[self.step]
+
+    def _raised(self, m: Module, active: Value, flags: dict[str, Value]) -> dict[str, Value]:
+        """Flags of the step, from those of the rounding. active: nothing is special."""
+        return {name: active & flag for name, flag in flags.items()}
 
 
 class Promote(Section):

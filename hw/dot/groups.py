@@ -2,7 +2,7 @@
 whose terms are the groups.
 """
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data
 
 from ...model.pipeline.widths import GroupWidths, Widths
@@ -34,41 +34,51 @@ def groups_shape(terms: GroupWidths) -> data.ArrayLayout:
 
 
 class Gather(Section):
-    """Exact sums of groups: products on the grid of all products, in adder trees."""
+    """Exact sums of groups: products on the grid of all products, in adder trees.
+
+    counts: a bit per group with a product that is not zero.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.terms = widths, widths_of(widths)
-        super().__init__({"products": products_shape(widths)}, {"sums": sums_shape(self.terms)})
+        super().__init__(
+            {"products": products_shape(widths)},
+            {"sums": sums_shape(self.terms), "counts": self.terms.groups},
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         terms = self.terms
         for group in range(terms.groups):
-            bits = terms.placed_bits
+            bits, nonzero = terms.placed_bits, []
             adder = AdderTree(terms.group, bits, terms.group_sum_bits + 1)
             tree = submodule(m, f"tree{group}", adder)
             for index in range(terms.group):
                 lane = group * terms.group + index
                 product = self.i.products[lane]
                 significand, exponent = product.significand, product.exponent
+                nonzero.append(product.nonzero)
                 magnitude = place(m, self.widths, significand, exponent, f"lane{lane}")
                 m.d.comb += [
                     tree.terms[index].magnitude.eq(magnitude),
                     tree.terms[index].sign.eq(product.sign),
                 ]
-            m.d.comb += self.o.sums[group].eq(tree.total)
+            m.d.comb += [
+                self.o.sums[group].eq(tree.total),
+                self.o.counts[group].eq(Cat(nonzero).any()),
+            ]
         return m
 
 
 class GroupFactor(Section):
-    """g x the sum of each group, with the exponent of its scales. A sum of 0 counts as non-zero,
-    too.
+    """g x the sum of each group, with the exponent of its scales. A sum of 0 counts too, unless all
+    products of the group, or its scales, are zero.
     """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.terms = widths, widths_of(widths)
         super().__init__(
-            {"sums": sums_shape(self.terms), **scale_values(widths)},
+            {"sums": sums_shape(self.terms), "counts": self.terms.groups, **scale_values(widths)},
             {"products": groups_shape(self.terms)},
         )
 
@@ -82,18 +92,20 @@ class GroupFactor(Section):
             m.d.comb += [
                 magnitude.eq(Mux(total[-1], -total, total)),
                 term.sign.eq(total[-1]),
-                term.nonzero.eq(1),
                 term.exponent.eq(of_lane(self.i.scale, lane, widths) - terms.exponent_min),
             ]
+            counts = self.i.counts[group]
             if not widths.factor_bits:
-                m.d.comb += term.significand.eq(magnitude)
+                m.d.comb += [term.significand.eq(magnitude), term.nonzero.eq(counts)]
                 continue
             sizes = terms.group_sum_bits, widths.factor_bits
             multiplier = submodule(m, f"multiplier{group}", Multiplier(*sizes))
+            factor = of_lane(self.i.factor, lane, widths)
             m.d.comb += [
                 multiplier.a.eq(magnitude),
-                multiplier.b.eq(of_lane(self.i.factor, lane, widths)),
+                multiplier.b.eq(factor),
                 term.significand.eq(multiplier.product),
+                term.nonzero.eq(counts & factor.any()),
             ]
         return m
 

@@ -74,7 +74,8 @@ PRESETS = {
 }
 
 
-MODELS = "MMA-Sim; Khattak and Mikaitis"
+MMA_SIM = "MMA-Sim 2.1.1"
+MODELS = f"{MMA_SIM}; Khattak and Mikaitis"
 
 
 def _nvidia(name: str, terms: int, fraction_bits: int, source: str, **row: Any) -> Preset:
@@ -96,7 +97,6 @@ _AMPERE_BF16 = replace(
     operands=("bf16",),
     least=-132,
     source=f"A100, A2 BF16 ({MODELS})",
-    note="MMA-Sim has no least exponent",
 )
 _AMPERE_TF32 = replace(
     _AMPERE_BF16,
@@ -112,7 +112,6 @@ _HOPPER_BF16 = replace(
     operands=("bf16",),
     least=-133,
     source="H100/H200 BF16 wgmma and mma.sync, measured on an H200",
-    note="MMA-Sim has no least exponent",
 )
 _HOPPER_TF32 = replace(
     _HOPPER_BF16,
@@ -127,7 +126,7 @@ _HOPPER_MMA = replace(
     operands=FP8,
     permuted=True,
     source="H100/H200 FP8 mma.sync, measured on an H200",
-    note="compiled to FP16 instructions; MMA-Sim has one step of 32 terms",
+    note="compiled to FP16 instructions",
 )
 _BLACKWELL_FP16 = replace(
     _HOPPER_FP16, name="blackwell-fp16", source=f"B200 FP16 ({MODELS})", status=CHECKED
@@ -141,7 +140,7 @@ _BLACKWELL_MMA = replace(
     least=None,
     source="B200 FP8 mma.sync (published results of B200 GPUs)",
     status=CHECKED,
-    note="both public models have c inside the step",
+    note="Khattak and Mikaitis have c inside the step",
 )
 _HOPPER_MMA_FLOAT16 = _float16(
     _HOPPER_MMA,
@@ -150,8 +149,32 @@ _HOPPER_MMA_FLOAT16 = _float16(
     -21,
     promote=32,
     status=CHECKED,
-    note="both public models have one step of 32 terms, c inside",
+    note="Khattak and Mikaitis have one step of 32 terms, c inside",
 )
+_MXF4NVF4 = GroupSums(
+    name="blackwell-mxf4nvf4",
+    terms=16,
+    fraction_bits=35,
+    together=64,
+    least=-139,
+    nan=NAN_NVIDIA,
+    operands=("e2m1",),
+    source=f"B200 `kind::mxf4nvf4`, scales UE8M0 per 32 or UE4M3 per 16 ({MMA_SIM})",
+    note="a group counts by its scales, unless its products or its scales are all zero",
+)
+_RTX50 = replace(
+    PRESETS["blackwell"],
+    name="rtx50",
+    source=f"RTX 50 mma.sync `kind::f8f6f4` and `kind::mxf8f6f4` ({MMA_SIM})",
+)
+
+
+def _rtx50(row: Preset, name: str, what: str) -> Preset:
+    """The RTX 50's row with the rule of `row`."""
+    return replace(row, name=name, source=f"RTX 50 {what} ({MMA_SIM})", status=MODELLED, note="")
+
+
+_TURING = replace(_AMPERE, name="turing", source=f"T4, RTX 20 FP16 ({MMA_SIM})", status=MODELLED)
 _CDNA = f"mfma ({MODELS})"
 _CDNA1 = ExactMachine(
     name="cdna1-fp16",
@@ -159,7 +182,6 @@ _CDNA1 = ExactMachine(
     nan=NAN_DEFAULT,
     operands=("fp16",),
     source=f"CDNA1 FP16 {_CDNA}",
-    note="an earlier MMA-Sim has a tree of float32 additions",
 )
 _CDNA2 = TreeMachine(
     name="cdna2-fp16",
@@ -176,11 +198,12 @@ _CDNA3 = FlooredMachine(
     nan=NAN_DEFAULT,
     operands=("fp16", "bf16"),
     source=f"CDNA3 FP16 and BF16 {_CDNA}",
-    note="MMA-Sim lets a product of zero count as 2^-126 times its other factor",
 )
 _ROWS: tuple[Machine, ...] = (
     _VOLTA,
     _float16(_VOLTA, "volta-float16", f"V100 FP16, float16 result ({MODELS})", -19),
+    _TURING,
+    _float16(_TURING, "turing-float16", f"T4, RTX 20 FP16, float16 result ({MMA_SIM})", -20),
     _AMPERE,
     _AMPERE_BF16,
     _AMPERE_TF32,
@@ -195,14 +218,15 @@ _ROWS: tuple[Machine, ...] = (
     _float16(
         _HOPPER_FP16,
         "hopper-fp16-float16",
-        f"H100/H200 FP16, float16 result ({MODELS}; its least exponent measured on an H100)",
+        f"H100/H200 FP16, float16 result ({MODELS}; its least exponent measured on an H200)",
         -21,
         status=CHECKED,
+        note="a product of 2^-46 breaks a tie of 2^-25, one of 2^-47 does not",
     ),
     _float16(
         PRESETS["hopper"],
         "hopper-float16",
-        "H100/H200 FP8 wgmma, float16 result (MMA-Sim)",
+        f"H100/H200 FP8 wgmma, float16 result ({MMA_SIM})",
         -21,
         status=MODELLED,
     ),
@@ -217,7 +241,7 @@ _ROWS: tuple[Machine, ...] = (
     _float16(
         PRESETS["blackwell"],
         "blackwell-float16",
-        "B200 tcgen05 FP8, float16 result (MMA-Sim)",
+        f"B200 tcgen05 FP8, float16 result ({MMA_SIM})",
         -21,
         status=MODELLED,
     ),
@@ -227,16 +251,28 @@ _ROWS: tuple[Machine, ...] = (
         name="blackwell-mma-float16",
         source="B200 FP8 mma.sync, float16 result (published results of B200 GPUs)",
     ),
-    GroupSums(
-        name="blackwell-mxf4nvf4",
-        terms=16,
-        fraction_bits=35,
-        together=64,
-        least=-139,
-        nan=NAN_NVIDIA,
-        operands=("e2m1",),
-        source="B200 `kind::mxf4nvf4`, scales UE8M0 per 32 or UE4M3 per 16 (MMA-Sim)",
-        note="a group counts by its scales, unless its products or its scales are all zero",
+    _MXF4NVF4,
+    _RTX50,
+    _float16(
+        _RTX50,
+        "rtx50-float16",
+        f"RTX 50 mma.sync `kind::f8f6f4`, float16 result ({MMA_SIM})",
+        -21,
+    ),
+    _rtx50(_HOPPER_FP16, "rtx50-fp16", "FP16"),
+    _rtx50(_HOPPER_BF16, "rtx50-bf16", "BF16"),
+    _rtx50(_HOPPER_TF32, "rtx50-tf32", "TF32"),
+    _float16(
+        _rtx50(_HOPPER_FP16, "rtx50-fp16", "FP16"),
+        "rtx50-fp16-float16",
+        f"RTX 50 FP16, float16 result ({MMA_SIM})",
+        -21,
+    ),
+    replace(
+        _MXF4NVF4,
+        name="rtx50-mxf4nvf4",
+        source="RTX 50 `kind::mxf4` and `kind::mxf4nvf4`, scales UE8M0 per 32, UE8M0 or UE4M3 "
+        f"per 16 ({MMA_SIM})",
     ),
     _CDNA1,
     replace(_CDNA1, name="cdna1-bf16", terms=2, operands=("bf16",), source=f"CDNA1 BF16 {_CDNA}"),
@@ -257,6 +293,7 @@ _ROWS: tuple[Machine, ...] = (
         halves=True,
         operands=("e4m3fnuz", "e5m2fnuz", "e4m3fnuzxe5m2fnuz", "e5m2fnuzxe4m3fnuz"),
         source=f"CDNA3 FP8 and BF8 {_CDNA}",
+        note="MMA-Sim drops a special c far below the products",
     ),
 )
 MACHINES: dict[str, Machine] = {row.name: row for row in (*PRESETS.values(), *_ROWS)}

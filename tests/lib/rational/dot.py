@@ -385,6 +385,8 @@ PRESETS = {
 OTHER_FUSED = {
     "volta": Fused(4, 23),
     "volta-float16": Fused(4, 23, HALF, least=-19),
+    "turing": Fused(8, 24),
+    "turing-float16": Fused(8, 24, HALF, least=-20),
     "ampere": Fused(8, 24),
     "ampere-bf16": Fused(8, 24, least=-132),
     "ampere-tf32": Fused(4, 24, least=-132),
@@ -405,11 +407,20 @@ OTHER_FUSED = {
     "blackwell-tf32": Fused(8, 25, least=-133),
     "blackwell-fp16-float16": Fused(16, 25, HALF, least=-21),
     "blackwell-float16": Fused(32, 25, HALF, least=-21),
+    "rtx50": Fused(32, 25, least=-133),
+    "rtx50-float16": Fused(32, 25, HALF, least=-21),
+    "rtx50-fp16": Fused(16, 25),
+    "rtx50-bf16": Fused(16, 25, least=-133),
+    "rtx50-tf32": Fused(8, 25, least=-133),
+    "rtx50-fp16-float16": Fused(16, 25, HALF, least=-21),
     "blackwell-mma": Fused(32, 25, promote=32),
     "blackwell-mma-float16": Fused(16, 25, HALF, least=-21, promote=32, permuted=True),
 }
 FUSED = PRESETS | OTHER_FUSED
-GROUPED = {"blackwell-mxf4nvf4": (16, 64, 35, -139)}  # terms, products together, f, least
+GROUPED = {  # terms, products together, f, least
+    "blackwell-mxf4nvf4": (16, 64, 35, -139),
+    "rtx50-mxf4nvf4": (16, 64, 35, -139),
+}
 EXACT = {"cdna1-fp16": 4, "cdna1-bf16": 2}
 TREES = {"cdna2-fp16": 4, "cdna2-bf16": 2}
 FLOORED = {"cdna3-fp16": (8, False), "cdna3-xf32": (4, False), "cdna3-fp8": (16, True)}

@@ -171,7 +171,9 @@ def test_products_under_scales(simulator, name, pair):
     kind = "k32.kind::mxf8f6f4.block32.f32"
     instruction = block_scaled(simulator, name, ".".join([kind, *pair, "ue8m0"]))
     cases = random_cases(generator("mmasim", name, pair), pair, 2 * COUNT, 1, 32)
-    scales = (torch.from_numpy(x.scales).view(torch.float8_e8m0fnu) for x in (cases.a, cases.b))
+    scales = (
+        torch.from_numpy(x.scales.copy()).view(torch.float8_e8m0fnu) for x in (cases.a, cases.b)
+    )
     arguments = *scales, operand(cases.a), operand(cases.b)
     alpha, beta, a, b = arguments
     check(cases, name, lambda c: instruction.dpa(a, b, c, alpha, beta))

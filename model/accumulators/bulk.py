@@ -112,11 +112,11 @@ class BulkNormalized(Accumulator):
         return (
             *largest_sections(widths),
             Section("offset", 150, bits=lanes * (product_bits(widths) + widths.exponent_bits)),
-            Section("align", 330, bits=lanes * (widths.term_bits + 1)),
+            Section("align", 200, bits=lanes * (widths.term_bits + 1)),
             *tree_sections(widths),
-            Section("pack", 700, bits=FLOAT32.significand_bits + 13),
+            Section("pack", 560, bits=FLOAT32.significand_bits + 13),
             *factor,
-            Section("accumulate", 1400, holds=True, loop=True),
+            Section("accumulate", 1360, holds=True, loop=True),
         )
 
     def __str__(self) -> str:

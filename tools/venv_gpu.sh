@@ -26,7 +26,8 @@ echo "installing $torch and the test tools into $venv ($("$python" --version))"
 sed -n 's/^\([a-z][^ ]*==[^ ]*\).*/\1/p' requirements.lock \
     requirements-compare.lock | sort -u >"$venv/constraints.txt"
 run "$venv/bin/python" -m pip install --constraint "$venv/constraints.txt" "$torch" setuptools \
-    pytest pytest-xdist pytest-timeout pytest-benchmark hypothesis gfloat mmasim==2.1.1
+    pytest pytest-xdist pytest-timeout pytest-benchmark hypothesis gfloat \
+    mmasim==2.1.1 compressed-tensors==0.20.0 gguf==0.19.0 torchao==0.18.0
 run "$venv/bin/python" -m pip install --constraint "$venv/constraints.txt" \
     --no-build-isolation --editable '.[nn]'
 # PyTorch for CUDA brings the Triton it was built for; on a CPU, Triton's interpreter runs the kernels.

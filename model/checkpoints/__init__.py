@@ -1,0 +1,42 @@
+"""Weights of quantised checkpoints, bit for bit, as arrays of schemes.
+
+`Checkpoint(path)` reads safetensors files and GGUF files; `LAYOUTS` lists the layouts. To add one,
+write a function in layouts.py and a row in `LAYOUTS`.
+
+    >>> weights = Checkpoint("model.safetensors")     # or the directory of a model
+    >>> weights.layouts
+    {'model.layers.0.mlp.down_proj': 'nvfp4-pack-quantized', ...}
+    >>> weights["model.layers.0.mlp.down_proj"].dequantize()
+"""
+
+from .checkpoint import Checkpoint
+from .layouts import (
+    LAYOUTS,
+    awq,
+    deepseek_fp8,
+    gguf_mxfp4,
+    gguf_q8_0,
+    gptq,
+    int_quantized,
+    modelopt_nvfp4,
+    mx_elements,
+    mxfp4_blocks,
+    nvfp4_packed,
+    pack_quantized,
+)
+
+__all__ = [
+    "LAYOUTS",
+    "Checkpoint",
+    "awq",
+    "deepseek_fp8",
+    "gguf_mxfp4",
+    "gguf_q8_0",
+    "gptq",
+    "int_quantized",
+    "modelopt_nvfp4",
+    "mx_elements",
+    "mxfp4_blocks",
+    "nvfp4_packed",
+    "pack_quantized",
+]

@@ -1,0 +1,482 @@
+"""Layouts of quantised weights: the stored tensors of one weight to a ScaledArray.
+
+Codes and scales keep their bits. A zero scale, which libraries write for blocks of zeros, becomes
+the smallest scale over codes of zero: the values are the same. Scales of bfloat16 become float32.
+"""
+
+from collections.abc import Callable, Mapping
+from math import gcd
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import integer
+from ..formats import (
+    E2M1,
+    E4M3,
+    E5M2,
+    E8M0,
+    FLOAT16,
+    FLOAT32,
+    INT4_FULL,
+    INT8_FULL,
+    ElementFormat,
+    FloatFormat,
+    IntegerFormat,
+    PowerFormat,
+    ScaleFormat,
+)
+from ..schemes import SCHEMES, Level, ScaledArray, Scheme
+from ..schemes.grouping import CHANNEL, TENSOR, Granularity, block, tile
+
+Parts = Mapping[str, NDArray]
+ELEMENTS = {
+    np.dtype(ml_dtypes.float8_e4m3fn): E4M3,
+    np.dtype(ml_dtypes.float8_e5m2): E5M2,
+}
+INTEGERS: dict[int, IntegerFormat] = {4: INT4_FULL, 8: INT8_FULL}
+E8M0_DTYPE = np.dtype(ml_dtypes.float8_e8m0fnu)
+BFLOAT16_DTYPE = np.dtype(ml_dtypes.bfloat16)
+AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
+"""Place in a 32-bit word of each of 8 neighbours, in AWQ's layout."""
+
+
+# Parts of every layout ----------------------------------------------------------------------------
+
+
+def _array(
+    elements: ElementFormat,
+    codes: NDArray,
+    scales: list[NDArray],
+    levels: list[tuple[Granularity, ScaleFormat]],
+    source: str,
+    zero_points: NDArray | None = None,
+) -> ScaledArray:
+    """The array of a scheme by these levels, the package's own row where it has one."""
+    rules = ["floor" if isinstance(fmt, PowerFormat) else "amax" for _, fmt in levels]
+    made = tuple(
+        Level(groups, fmt, rule) for (groups, fmt), rule in zip(levels, rules, strict=True)
+    )
+    scheme = _known(elements, made, zero_points is not None) or Scheme(
+        f"{elements}_{source}", (elements,), made, source, zero_points is not None
+    )
+    codes, scales, zero_points = _without_zero_scales(scheme, codes, scales, zero_points)
+    return ScaledArray(scheme, codes, tuple(scales), zero_points)
+
+
+def _known(elements: ElementFormat, levels: tuple[Level, ...], zero_point: bool) -> Scheme | None:
+    for row in SCHEMES.values():
+        if (row.elements, row.levels, row.zero_point) == ((elements,), levels, zero_point):
+            return row
+    return None
+
+
+def _without_zero_scales(
+    scheme: Scheme, codes: NDArray, scales: list[NDArray], zero_points: NDArray | None
+) -> tuple[NDArray, list[NDArray], NDArray | None]:
+    """Codes of zero under the smallest scale where a scale of the last level is zero."""
+    level, stored = scheme.levels[-1], scales[-1]
+    fmt = level.format
+    if not isinstance(fmt, FloatFormat):
+        return codes, scales, zero_points
+    zero = fmt.exact(stored) == 0
+    if not zero.any():
+        return codes, scales, zero_points
+    within = zero
+    for axis in range(codes.ndim):
+        within = within.repeat(codes.shape[axis] // zero.shape[axis], axis=axis)
+    smallest = stored.dtype.type(1) if stored.dtype == np.uint8 else stored.dtype.type(fmt.smallest)
+    scales = [*scales[:-1], np.where(zero, smallest, stored)]
+    if zero_points is not None:
+        zero_points = np.where(zero, np.int32(0), zero_points)
+    return np.where(within, codes.dtype.type(0), codes), scales, zero_points
+
+
+def _need(layout: str, parts: Parts, *names: str) -> list[NDArray]:
+    """The named tensors; ValueError naming one that is missing."""
+    for name in names:
+        if name not in parts:
+            raise ValueError(f"tensors of a {layout} weight must have {name!r}, not {[*parts]}")
+    return [np.asarray(parts[name]) for name in names]
+
+
+def _float_scale(name: str, scale: NDArray) -> tuple[NDArray, FloatFormat]:
+    """A scale as FLOAT16 if it is float16, else as FLOAT32; TypeError unless it is a float."""
+    if scale.dtype == np.float16:
+        return scale, FLOAT16
+    if scale.dtype in (np.float32, BFLOAT16_DTYPE):
+        return scale.astype(np.float32), FLOAT32
+    raise TypeError(f"{name} must be float32, float16 or bfloat16, not {scale.dtype}")
+
+
+def _exponents(name: str, scale: NDArray) -> NDArray[np.uint8]:
+    """E8M0 codes; TypeError for numbers, which are no exponents."""
+    if scale.dtype == np.uint8 or scale.dtype == E8M0_DTYPE:
+        return scale.view(np.uint8)
+    raise TypeError(f"{name} must hold E8M0 codes, uint8 or float8_e8m0fnu, not {scale.dtype}")
+
+
+def _e4m3_scale(name: str, scale: NDArray) -> NDArray[np.uint8]:
+    """E4M3 codes of positive scales."""
+    if scale.dtype != np.dtype(ml_dtypes.float8_e4m3fn) and scale.dtype != np.uint8:
+        raise TypeError(f"{name} must be float8_e4m3fn, not {scale.dtype}")
+    return scale.view(np.uint8)
+
+
+def _nibbles(packed: NDArray) -> NDArray[np.uint8]:
+    """Two codes per byte of the last axis, the first one in the low half."""
+    if packed.dtype != np.uint8:
+        raise TypeError(f"packed codes must have dtype uint8, not {packed.dtype}")
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
+
+
+def _words(packed: NDArray, bits: int, axis: int) -> NDArray[np.int32]:
+    """Unsigned numbers of `bits` in 32-bit words along `axis`, the first in the low bits."""
+    if packed.dtype not in (np.int32, np.uint32):
+        raise TypeError(f"packed codes must have dtype int32, not {packed.dtype}")
+    words = np.moveaxis(packed.view(np.uint32), axis, -1)
+    shifts = np.arange(0, 32, bits, dtype=np.uint32)
+    numbers = (words[..., None] >> shifts & np.uint32(2**bits - 1)).astype(np.int32)
+    return np.moveaxis(numbers.reshape(*words.shape[:-1], -1), -1, axis)
+
+
+def _dense_words(packed: NDArray, bits: int, columns: int) -> NDArray[np.int32]:
+    """`columns` unsigned numbers of `bits` per row, without gaps, across words too."""
+    rows = packed.view(np.uint8).reshape(packed.shape[0], -1)
+    digits = np.unpackbits(rows, axis=1, bitorder="little")[:, : columns * bits]
+    weights = 1 << np.arange(bits, dtype=np.int32)
+    return digits.reshape(len(rows), columns, bits).astype(np.int32) @ weights
+
+
+def _integer_codes(numbers: NDArray, fmt: IntegerFormat) -> NDArray[np.uint8]:
+    """Two's complement codes of unsigned numbers that count from the lowest one."""
+    return ((numbers + fmt.lowest) & (2**fmt.bits - 1)).astype(fmt.dtype)
+
+
+def _groups(scales: NDArray, codes: NDArray) -> Granularity:
+    """Granularity of scales of rows in blocks; of channels for one block per row."""
+    count = scales.shape[-1]
+    if scales.ndim != codes.ndim or codes.shape[-1] % max(count, 1):
+        raise ValueError(
+            f"scales of codes {codes.shape} must have whole groups per row, not shape "
+            f"{scales.shape}"
+        )
+    return CHANNEL if count == 1 else block(codes.shape[-1] // count)
+
+
+def _tiles(codes: NDArray, scales: NDArray, rows: int, columns: int) -> tuple[NDArray, Granularity]:
+    """Scales of tiles, in smaller tiles where these do not divide the matrix.
+
+    The last tiles of an odd shape are cut: tiles of the common divisors repeat the scales exactly.
+    """
+    height, width = codes.shape
+    want = -(-height // rows), -(-width // columns)
+    if scales.shape != want:
+        raise ValueError(
+            f"scales of codes {codes.shape} must have shape {want}, not {scales.shape}"
+        )
+    small = gcd(height, rows), gcd(width, columns)
+    at_row = np.arange(0, height, small[0]) // rows
+    at_column = np.arange(0, width, small[1]) // columns
+    return scales[at_row[:, None], at_column[None, :]], tile(*small)
+
+
+# Layouts ------------------------------------------------------------------------------------------
+
+
+def mxfp4_blocks(blocks: NDArray, scales: NDArray) -> ScaledArray:
+    """gpt-oss: uint8 `blocks` (..., rows, groups, 16), E8M0 `scales` (..., rows, groups)."""
+    codes = _nibbles(blocks)
+    codes = codes.reshape(*codes.shape[:-2], codes.shape[-2] * codes.shape[-1])
+    return _array(E2M1, codes, [_exponents("scales", scales)], [(block(32), E8M0)], "mxfp4")
+
+
+def mx_elements(
+    codes: NDArray, scales: NDArray, elements: ElementFormat, block_size: int = 32
+) -> ScaledArray:
+    """Codes of one format, one per byte, in blocks of a row under E8M0 scales."""
+    if codes.dtype in ELEMENTS:
+        codes = codes.view(np.uint8)
+    levels: list[tuple[Granularity, ScaleFormat]] = [(block(block_size), E8M0)]
+    return _array(elements, codes, [_exponents("scales", scales)], levels, f"mx_b{block_size}")
+
+
+def deepseek_fp8(
+    weight: NDArray, scale_inv: NDArray, rows: int = 128, columns: int = 128
+) -> ScaledArray:
+    """DeepSeek-V3: FP8 `weight` and the scale of each tile, float32 or E8M0 (V3.1 on).
+
+    The scale multiplies, in spite of its name. Any number of rows and columns.
+    """
+    if weight.dtype not in ELEMENTS:
+        known = ", ".join(map(str, ELEMENTS))
+        raise TypeError(f"weight must be one of {known}, not {weight.dtype}")
+    elements, codes = ELEMENTS[weight.dtype], weight.view(np.uint8)
+    if scale_inv.dtype in (np.uint8, E8M0_DTYPE):
+        fmt: ScaleFormat = E8M0
+        stored = _exponents("weight_scale_inv", scale_inv)
+    else:
+        stored, fmt = _float_scale("weight_scale_inv", scale_inv)
+    stored, groups = _tiles(codes, stored, rows, columns)
+    return _array(elements, codes, [stored], [(groups, fmt)], f"{rows}x{columns}")
+
+
+def nvfp4_packed(packed: NDArray, scale: NDArray, global_scale: NDArray) -> ScaledArray:
+    """compressed-tensors NVFP4: the global scale divides; the tensor scale here is RNE(1 / it)."""
+    inverse = np.float32(1) / np.asarray(global_scale, np.float32).reshape(())
+    return _nvfp4(packed, scale, inverse, "nvfp4-pack-quantized")
+
+
+def modelopt_nvfp4(packed: NDArray, scale: NDArray, scale_2: NDArray) -> ScaledArray:
+    """ModelOpt NVFP4: E4M3 `scale` per 16 elements, and `scale_2` for the tensor."""
+    tensor = np.asarray(scale_2, np.float32).reshape(())
+    return _nvfp4(packed, scale, tensor, "modelopt")
+
+
+def _nvfp4(packed: NDArray, scale: NDArray, tensor: NDArray, source: str) -> ScaledArray:
+    codes, stored = _nibbles(packed), _e4m3_scale("weight_scale", scale)
+    outer = tensor.reshape((1,) * codes.ndim)
+    levels = [(TENSOR, FLOAT32), (_groups(stored, codes), E4M3)]
+    return _array(E2M1, codes, [outer, stored], levels, source)
+
+
+def pack_quantized(
+    packed: NDArray,
+    scale: NDArray,
+    columns: int,
+    bits: int = 4,
+    zero_point: NDArray | None = None,
+) -> ScaledArray:
+    """compressed-tensors integers in 32-bit words; zero points are packed along the rows."""
+    fmt = INTEGERS[integer("bits", bits, 4, 8)] if bits in INTEGERS else _no_bits(bits)
+    codes = _integer_codes(_dense_words(packed, bits, columns), fmt)
+    stored, scale_format = _float_scale("weight_scale", scale)
+    zeros = None
+    if zero_point is not None:
+        transposed = np.ascontiguousarray(zero_point.T)
+        zeros = _dense_words(transposed, bits, len(codes)).T + fmt.lowest
+    levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), scale_format)]
+    return _array(fmt, codes, [stored], levels, "pack-quantized", _int32(zeros))
+
+
+def int_quantized(
+    weight: NDArray, scale: NDArray, zero_point: NDArray | None = None
+) -> ScaledArray:
+    """compressed-tensors INT8, and FP8: a code per byte, a scale per tensor, row or group."""
+    elements: ElementFormat = ELEMENTS.get(weight.dtype, INT8_FULL)
+    if elements == INT8_FULL and weight.dtype != np.int8:
+        raise TypeError(f"weight must be int8, or FP8, not {weight.dtype}")
+    codes = weight.view(np.uint8)
+    stored, fmt = _float_scale("weight_scale", scale)
+    groups = TENSOR if stored.size == 1 else CHANNEL
+    if stored.ndim == codes.ndim and stored.size > 1:
+        groups = _groups(stored, codes)
+    shape = (1,) * codes.ndim if groups == TENSOR else (*codes.shape[:-1], -1)
+    zeros = None if zero_point is None else zero_point.reshape(shape)
+    levels: list[tuple[Granularity, ScaleFormat]] = [(groups, fmt)]
+    return _array(elements, codes, [stored.reshape(shape)], levels, "quantized", _int32(zeros))
+
+
+def gptq(
+    qweight: NDArray,
+    qzeros: NDArray,
+    scales: NDArray,
+    g_idx: NDArray | None = None,
+    bits: int = 4,
+    stored_zero: int = 1,
+) -> ScaledArray:
+    """GPTQ: words along the input; a zero point is stored less `stored_zero` (0 in version 2)."""
+    fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
+    numbers = _words(qweight, bits, 0)
+    if g_idx is not None:
+        size = len(numbers) // len(scales)
+        if not np.array_equal(g_idx, np.arange(len(numbers)) // size):
+            raise ValueError(
+                "g_idx must count groups of neighbours: activation order has no scheme"
+            )
+    zeros = _words(qzeros, bits, 1) + stored_zero
+    return _transposed(numbers, zeros, scales, fmt, "gptq")
+
+
+def awq(qweight: NDArray, qzeros: NDArray, scales: NDArray, bits: int = 4) -> ScaledArray:
+    """AWQ: words along the output, with neighbours in the order `AWQ_ORDER`."""
+    fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
+
+    def ordered(packed: NDArray) -> NDArray:
+        numbers = _words(packed, bits, 1)
+        order = AWQ_ORDER if bits == 4 else tuple(range(32 // bits))
+        cut = numbers.reshape(len(numbers), -1, len(order))
+        return cut[:, :, order].reshape(numbers.shape)
+
+    return _transposed(ordered(qweight), ordered(qzeros), scales, fmt, "awq")
+
+
+def _transposed(
+    numbers: NDArray, zeros: NDArray, scales: NDArray, fmt: IntegerFormat, source: str
+) -> ScaledArray:
+    """A weight (outputs, inputs) of numbers (inputs, outputs); zeros, scales (groups, outputs)."""
+    codes = np.ascontiguousarray(_integer_codes(numbers, fmt).T)
+    stored, scale_format = _float_scale("scales", np.ascontiguousarray(scales.T))
+    levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), scale_format)]
+    return _array(fmt, codes, [stored], levels, source, _int32(zeros.T + fmt.lowest))
+
+
+def gguf_q8_0(blocks: NDArray) -> ScaledArray:
+    """GGUF Q8_0: (..., groups, 34) bytes, a float16 scale and 32 codes of int8 each."""
+    scale = np.ascontiguousarray(blocks[..., :2]).view(np.float16)[..., 0]
+    codes = np.ascontiguousarray(blocks[..., 2:]).reshape(*blocks.shape[:-2], -1)
+    return _array(INT8_FULL, codes, [scale], [(block(32), FLOAT16)], "q8_0")
+
+
+def gguf_mxfp4(blocks: NDArray) -> ScaledArray:
+    """GGUF MXFP4: (..., groups, 17) bytes, an E8M0 scale; low halves hold the first 16 codes."""
+    scale, packed = np.ascontiguousarray(blocks[..., 0]), blocks[..., 1:]
+    codes = np.concatenate([packed & 15, packed >> 4], axis=-1)
+    codes = codes.reshape(*blocks.shape[:-2], -1)
+    return _array(E2M1, codes, [scale], [(block(32), E8M0)], "mxfp4")
+
+
+def _int32(zeros: NDArray | None) -> NDArray[np.int32] | None:
+    return None if zeros is None else np.ascontiguousarray(zeros.astype(np.int32))
+
+
+def _no_bits(bits: int) -> IntegerFormat:
+    raise ValueError(f"bits must be one of {', '.join(map(str, INTEGERS))}, not {bits}")
+
+
+# Tensors of a checkpoint --------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """A layout of checkpoints.
+
+    suffixes: ends of the names of a weight's tensors, the first one its codes. optional: further
+    ends. accepts: whether the tensors, and the model's `quantization_config`, are of this layout.
+    read: their ScaledArray.
+    """
+
+    suffixes: tuple[str, ...]
+    accepts: Callable[[Parts, Mapping], bool]
+    read: Callable[[Parts, Mapping], ScaledArray]
+    optional: tuple[str, ...] = ()
+
+
+def _method(config: Mapping) -> str:
+    return str(config.get("quant_method", "")).lower()
+
+
+def _weights_config(config: Mapping) -> Mapping:
+    """The weights' options in a configuration of compressed-tensors."""
+    groups = config.get("config_groups", {})
+    return next((g.get("weights") or {} for g in groups.values()), {})
+
+
+def _block_shape(config: Mapping) -> tuple[int, int]:
+    rows, columns = config.get("weight_block_size", (128, 128))
+    return int(rows), int(columns)
+
+
+def _read_packed(parts: Parts, config: Mapping) -> ScaledArray:
+    packed, scale, shape = _need(
+        "pack-quantized", parts, "weight_packed", "weight_scale", "weight_shape"
+    )
+    bits = int(_weights_config(config).get("num_bits", 4))
+    return pack_quantized(packed, scale, int(shape[-1]), bits, parts.get("weight_zero_point"))
+
+
+def _read_gptq(parts: Parts, config: Mapping) -> ScaledArray:
+    stored_zero = 0 if config.get("checkpoint_format") == "gptq_v2" else 1
+    return gptq(
+        *_need("gptq", parts, "qweight", "qzeros", "scales"),
+        parts.get("g_idx"),
+        int(config.get("bits", 4)),
+        stored_zero,
+    )
+
+
+def _is_awq(parts: Parts, config: Mapping) -> bool:
+    if method := _method(config):
+        return method == "awq"
+    return parts["qweight"].shape[1] != parts["scales"].shape[1]
+
+
+LAYOUTS: dict[str, Layout] = {
+    "gpt-oss mxfp4": Layout(
+        ("_blocks", "_scales"),
+        lambda parts, config: parts["_blocks"].dtype == np.uint8,
+        lambda parts, config: mxfp4_blocks(parts["_blocks"], parts["_scales"]),
+    ),
+    "deepseek fp8": Layout(
+        (".weight", ".weight_scale_inv"),
+        lambda parts, config: parts[".weight"].dtype in ELEMENTS,
+        lambda parts, config: deepseek_fp8(
+            parts[".weight"], parts[".weight_scale_inv"], *_block_shape(config)
+        ),
+    ),
+    "nvfp4-pack-quantized": Layout(
+        (".weight_packed", ".weight_scale", ".weight_global_scale"),
+        lambda parts, config: True,
+        lambda parts, config: nvfp4_packed(
+            parts[".weight_packed"], parts[".weight_scale"], parts[".weight_global_scale"]
+        ),
+    ),
+    "pack-quantized": Layout(
+        (".weight_packed", ".weight_scale", ".weight_shape"),
+        lambda parts, config: parts[".weight_packed"].dtype == np.int32,
+        lambda parts, config: _read_packed(_local(parts), config),
+        (".weight_zero_point",),
+    ),
+    "mxfp4-pack-quantized": Layout(
+        (".weight_packed", ".weight_scale"),
+        lambda parts, config: parts[".weight_scale"].dtype == np.uint8,
+        lambda parts, config: mx_elements(
+            _nibbles(parts[".weight_packed"]), parts[".weight_scale"], E2M1
+        ),
+    ),
+    "modelopt nvfp4": Layout(
+        (".weight", ".weight_scale", ".weight_scale_2"),
+        lambda parts, config: parts[".weight"].dtype == np.uint8,
+        lambda parts, config: modelopt_nvfp4(
+            parts[".weight"], parts[".weight_scale"], parts[".weight_scale_2"]
+        ),
+    ),
+    "mxfp8-quantized": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: (
+            parts[".weight"].dtype in ELEMENTS and parts[".weight_scale"].dtype == np.uint8
+        ),
+        lambda parts, config: mx_elements(
+            parts[".weight"], parts[".weight_scale"], ELEMENTS[parts[".weight"].dtype]
+        ),
+    ),
+    "int-quantized": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: parts[".weight"].dtype in (np.int8, *ELEMENTS),
+        lambda parts, config: int_quantized(
+            parts[".weight"], parts[".weight_scale"], parts.get(".weight_zero_point")
+        ),
+        (".weight_zero_point",),
+    ),
+    "awq": Layout(
+        (".qweight", ".qzeros", ".scales"),
+        lambda parts, config: _is_awq(_local(parts), config),
+        lambda parts, config: awq(
+            *_need("awq", _local(parts), "qweight", "qzeros", "scales"),
+            int(config.get("bits", 4)),
+        ),
+    ),
+    "gptq": Layout(
+        (".qweight", ".qzeros", ".scales"),
+        lambda parts, config: True,
+        lambda parts, config: _read_gptq(_local(parts), config),
+        (".g_idx",),
+    ),
+}
+"""Layouts of safetensors files by name, the most specific of a set of tensors first."""
+
+
+def _local(parts: Parts) -> Parts:
+    """Parts without the dot before their names."""
+    return {name.removeprefix("."): part for name, part in parts.items()}

@@ -1,0 +1,290 @@
+"""Weights of checkpoints that their own libraries wrote are read bit for bit."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from compare import generator
+from mxdot.model import E4M3
+from mxdot.model.checkpoints import Checkpoint
+
+compressed = pytest.importorskip("compressed_tensors")
+gguf = pytest.importorskip("gguf")
+
+
+def weights(name: str, rows: int = 48, columns: int = 128) -> torch.Tensor:
+    """Random weights with a row of zeros, a block of zeros and an outlier."""
+    rng = generator("checkpoints", name)
+    x = rng.standard_normal((rows, columns)).astype(np.float32)
+    x[3] = 0
+    x[5, :32] = 0
+    x[7, 9] = 40
+    return torch.from_numpy(x)
+
+
+def stored(tmp_path, tensors, config=None):
+    """The checkpoint of tensors and a quantization_config, in a directory."""
+    save_file({k: v.contiguous() for k, v in tensors.items()}, tmp_path / "model.safetensors")
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps({"quantization_config": config}))
+    return Checkpoint(tmp_path)
+
+
+# compressed-tensors -------------------------------------------------------------------------------
+
+
+def scheme_of(**weights):
+    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+
+    return QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights))
+
+
+def written(name, state, scheme):
+    """A state as the library compresses it, and its own values of the weight."""
+    from compressed_tensors.compressors.base import BaseCompressor
+
+    compressor = BaseCompressor.get_value_from_registry(name)
+    packed = compressor.compress(dict(state), scheme)
+    values = compressor.decompress(dict(packed), scheme)["weight"]
+    return {f"layer.{k}": v.data for k, v in packed.items()}, values.float().numpy()
+
+
+def group_scales(x, size, largest):
+    amax = x.reshape(len(x), -1, size).abs().amax(dim=-1)
+    return torch.where(amax == 0, torch.ones_like(amax), amax) / largest
+
+
+@pytest.mark.parametrize("size", [32, 128])
+def test_int4_in_groups(tmp_path, size):
+    scheme = scheme_of(num_bits=4, type="int", strategy="group", group_size=size, symmetric=True)
+    x = weights(f"int4 {size}")
+    state = {"weight": x, "weight_scale": group_scales(x, size, 7.5).half()}
+    tensors, values = written("pack-quantized", state, scheme)
+    config = {"config_groups": {"group_0": {"weights": {"num_bits": 4}}}}
+    array = stored(tmp_path, tensors, config)["layer"]
+    assert 8 in array.codes  # -8
+    assert np.array_equal(array.dequantize().astype(np.float16), values)  # as float16, like scales
+
+
+def test_int4_with_zero_points(tmp_path):
+    scheme = scheme_of(num_bits=4, type="int", strategy="group", group_size=32, symmetric=False)
+    x = weights("int4 affine")
+    zeros = torch.from_numpy(generator("zeros").integers(-8, 8, (48, 4)).astype(np.int8))
+    state = {"weight": x, "weight_scale": group_scales(x, 32, 7.5), "weight_zero_point": zeros}
+    tensors, values = written("pack-quantized", state, scheme)
+    array = stored(tmp_path, tensors)["layer"]
+    assert np.array_equal(array.dequantize(), values)
+
+
+def test_int8_by_channel(tmp_path):
+    scheme = scheme_of(num_bits=8, type="int", strategy="channel", symmetric=True)
+    x = weights("int8")
+    state = {"weight": x, "weight_scale": group_scales(x, 128, 127.5)}
+    tensors, values = written("int-quantized", state, scheme)
+    checkpoint = stored(tmp_path, tensors)
+    assert checkpoint.layouts == {"layer": "int-quantized"}
+    assert np.array_equal(checkpoint["layer"].dequantize(), values)
+
+
+def powers(scale):
+    return torch.exp2(torch.floor(torch.log2(scale)))
+
+
+def test_mxfp8(tmp_path):
+    scheme = scheme_of(
+        num_bits=8, type="float", strategy="group", group_size=32, scale_dtype=torch.uint8
+    )
+    x = weights("mxfp8")
+    state = {"weight": x, "weight_scale": powers(group_scales(x, 32, 448.0))}
+    tensors, values = written("mxfp8-quantized", state, scheme)
+    array = stored(tmp_path, tensors)["layer"]
+    assert array.scheme.name == "mxfp8_e4m3"
+    assert np.array_equal(array.dequantize(), values)
+
+
+def test_mxfp4(tmp_path):
+    scheme = scheme_of(
+        num_bits=4, type="float", strategy="group", group_size=32, scale_dtype=torch.uint8
+    )
+    x = weights("mxfp4").bfloat16()
+    state = {"weight": x, "weight_scale": powers(group_scales(x.float(), 32, 6.0)).bfloat16()}
+    tensors, values = written("mxfp4-pack-quantized", state, scheme)
+    array = stored(tmp_path, tensors)["layer"]
+    assert array.scheme.name == "mxfp4"
+    assert np.array_equal(array.dequantize(), values)
+
+
+def test_nvfp4(tmp_path):
+    scheme = scheme_of(num_bits=4, type="float", strategy="tensor_group", group_size=16)
+    x = weights("nvfp4")
+    whole = torch.tensor([1024.0])  # its reciprocal is exact
+    scales = (group_scales(x, 16, 6.0) * whole).to(torch.float8_e4m3fn)
+    scales[3] = torch.zeros(8).to(torch.float8_e4m3fn)  # as for a row of zeros
+    state = {"weight": x, "weight_scale": scales.float(), "weight_global_scale": whole}
+    tensors, _ = written("nvfp4-pack-quantized", state, scheme)
+    array = stored(tmp_path, tensors)["layer"]
+    assert array.scheme.name == "nvfp4"
+    got = array.dequantize()
+    nibbles = tensors["layer.weight_packed"].numpy()
+    codes = np.stack([nibbles & 15, nibbles >> 4], -1).reshape(48, 128)
+    table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    want = np.where(codes & 8, -1, 1) * table[codes & 7]
+    want = want * scales.float().numpy().repeat(16, axis=1) / 1024
+    assert np.array_equal(got, want.astype(np.float32))
+    assert not got[3].any()
+
+
+# Other layouts ------------------------------------------------------------------------------------
+
+
+def test_gpt_oss(tmp_path):
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    rng = generator("gpt-oss")
+    blocks = torch.from_numpy(rng.integers(0, 256, (3, 24, 4, 16)).astype(np.uint8))
+    scales = torch.from_numpy(rng.integers(110, 140, (3, 24, 4)).astype(np.uint8))
+    tensors = {"mlp.experts.gate_up_proj_blocks": blocks, "mlp.experts.gate_up_proj_scales": scales}
+    array = stored(tmp_path, tensors)["mlp.experts.gate_up_proj"]
+    want = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+    assert array.shape == (3, 24, 128)
+    assert np.array_equal(array.dequantize(), want.transpose(1, 2).numpy())
+
+
+@pytest.mark.parametrize("shape", [(256, 384), (576, 192), (100, 130)])
+@pytest.mark.parametrize("exponents", [False, True])
+def test_deepseek(tmp_path, shape, exponents):
+    rng = generator("deepseek", shape)
+    codes = rng.integers(0, 127, shape).astype(np.uint8)
+    grid = -(-shape[0] // 128), -(-shape[1] // 128)
+    scales = (rng.standard_normal(grid) ** 2 + 0.01).astype(np.float32)
+    stored_scales = torch.from_numpy(scales)
+    if exponents:
+        scales = np.ldexp(np.float32(1), rng.integers(-20, 20, grid)).astype(np.float32)
+        stored_scales = torch.from_numpy(scales).to(torch.float8_e8m0fnu)
+    tensors = {
+        "down_proj.weight": torch.from_numpy(codes).view(torch.float8_e4m3fn),
+        "down_proj.weight_scale_inv": stored_scales,
+    }
+    array = stored(tmp_path, tensors)["down_proj"]
+    spread = scales.repeat(128, axis=0).repeat(128, axis=1)[: shape[0], : shape[1]]
+    want = (E4M3.values[codes] * spread.astype(np.float64)).astype(np.float32)
+    assert np.array_equal(array.dequantize(), want)
+    assert np.array_equal(array.codes, codes)
+
+
+def test_gguf(tmp_path):
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    x = weights("gguf").numpy()
+    kinds = {
+        "blk.0.ffn_up": gguf.GGMLQuantizationType.Q8_0,
+        "blk.0.ffn_down": gguf.GGMLQuantizationType.MXFP4,
+    }
+    want = {}
+    for name, kind in kinds.items():
+        data = gguf.quants.quantize(x, kind)
+        want[name] = gguf.quants.dequantize(data, kind)
+        writer.add_tensor(f"{name}.weight", data, raw_dtype=kind)
+    writer.add_tensor("output_norm.weight", x[0])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    checkpoint = Checkpoint(path)
+    assert checkpoint.layouts == {"blk.0.ffn_up": "gguf Q8_0", "blk.0.ffn_down": "gguf MXFP4"}
+    for name, values in want.items():
+        assert np.array_equal(checkpoint[name].dequantize(), values), name
+    path.write_bytes(path.read_bytes()[:-4000])
+    with pytest.raises(ValueError, match=r"model.gguf: it must be a GGUF file, whole: .* is cut$"):
+        Checkpoint(path)
+
+
+def packed_by_hand(numbers, axis):
+    """Eight numbers of four bits per word along `axis`, one after the other."""
+    moved = np.moveaxis(numbers, axis, -1)
+    words = np.zeros((*moved.shape[:-1], moved.shape[-1] // 8), np.uint32)
+    for i in range(8):
+        words |= moved[..., i::8].astype(np.uint32) << np.uint32(4 * i)
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(words, -1, axis)).view(np.int32))
+
+
+@pytest.mark.parametrize("version", ["gptq", "gptq_v2"])
+def test_gptq(tmp_path, version):
+    rng = generator("gptq", version)
+    numbers, zeros = rng.integers(0, 16, (128, 24)), rng.integers(1, 16, (4, 24))
+    scales = rng.standard_normal((4, 24)).astype(np.float16) ** 2 + np.float16(0.01)
+    tensors = {
+        "q.qweight": packed_by_hand(numbers, 0),
+        "q.qzeros": packed_by_hand(zeros - (version == "gptq"), 1),
+        "q.scales": torch.from_numpy(scales),
+        "q.g_idx": torch.arange(128, dtype=torch.int32) // 32,
+    }
+    config = {"quant_method": "gptq", "bits": 4, "checkpoint_format": version}
+    array = stored(tmp_path, tensors, config)["q"]
+    want = (numbers - zeros.repeat(32, axis=0)) * scales.astype(np.float64).repeat(32, axis=0)
+    assert np.array_equal(array.dequantize(), want.T.astype(np.float32))
+    tensors["q.g_idx"] = tensors["q.g_idx"].flip(0)
+    with pytest.raises(ValueError, match="q: g_idx must count groups of neighbours"):
+        stored(tmp_path, tensors, config)["q"]
+
+
+def test_awq(tmp_path):
+    rng = generator("awq")
+    numbers, zeros = rng.integers(0, 16, (64, 32)), rng.integers(0, 16, (2, 32))
+    scales = rng.standard_normal((2, 32)).astype(np.float16) ** 2 + np.float16(0.01)
+    order = [0, 2, 4, 6, 1, 3, 5, 7]  # the neighbour in each place of a word
+
+    def awq(x):
+        return packed_by_hand(x.reshape(len(x), -1, 8)[:, :, order].reshape(x.shape), 1)
+
+    tensors = {
+        "k.qweight": awq(numbers),
+        "k.qzeros": awq(zeros),
+        "k.scales": torch.from_numpy(scales),
+    }
+    array = stored(tmp_path, tensors, {"quant_method": "awq", "bits": 4})["k"]
+    want = (numbers - zeros.repeat(32, axis=0)) * scales.astype(np.float64).repeat(32, axis=0)
+    assert np.array_equal(array.dequantize(), want.T.astype(np.float32))
+
+
+def test_modelopt(tmp_path):
+    rng = generator("modelopt")
+    packed = rng.integers(0, 256, (16, 32)).astype(np.uint8)
+    scales = rng.integers(1, 120, (16, 4)).astype(np.uint8)
+    tensors = {
+        "o.weight": torch.from_numpy(packed),
+        "o.weight_scale": torch.from_numpy(scales).view(torch.float8_e4m3fn),
+        "o.weight_scale_2": torch.tensor(0.0123),
+    }
+    array = stored(tmp_path, tensors, {"quant_method": "modelopt"})["o"]
+    assert array.scheme.name == "nvfp4"
+    assert np.array_equal(array.scales[1], scales)
+    assert array.scales[0].item() == np.float32(0.0123)
+    assert np.array_equal(array.codes[:, 0::2], packed & 15)
+
+
+def test_exponents_are_no_numbers(tmp_path):
+    tensors = {
+        "w.weight": torch.zeros(4, 64, dtype=torch.uint8).view(torch.float8_e4m3fn),
+        "w.weight_scale_inv": torch.ones(1, 1, dtype=torch.int32),
+    }
+    message = "w: weight_scale_inv must be float32, float16 or bfloat16, not int32"
+    with pytest.raises(TypeError, match=message):
+        stored(tmp_path, tensors)["w"]
+
+
+def test_names_and_damage(tmp_path):
+    assert ml_dtypes.float8_e8m0fnu
+    tensors = {"w.weight": torch.zeros(4, 64)}
+    checkpoint = stored(tmp_path, tensors)
+    assert len(checkpoint) == 0
+    with pytest.raises(KeyError, match="weight must be one of none, not 'w'"):
+        checkpoint["w"]
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"model.safetensors: it must be a safetensors file: "):
+        Checkpoint(file)

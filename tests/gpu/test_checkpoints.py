@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from compare import generator
+from mxdot.gpu.torchao import from_torchao
 from mxdot.model import E4M3
 from mxdot.model.checkpoints import Checkpoint
 
@@ -288,3 +289,36 @@ def test_names_and_damage(tmp_path):
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"model.safetensors: it must be a safetensors file: "):
         Checkpoint(file)
+
+
+# Tensors of torchao -------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2"])
+def test_torchao_mx(dtype):
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+
+    x = MXTensor.to_mx(weights(f"torchao {dtype}").bfloat16(), getattr(torch, dtype), 32)
+    got = from_torchao(x)
+    assert torch.equal(got.dequantize(), x.dequantize(torch.float32))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("whole", [None, 0.003])
+def test_torchao_nvfp4(whole):
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
+
+    scale = None if whole is None else torch.tensor(whole)
+    x = NVFP4Tensor.to_nvfp4(weights(f"torchao nvfp4 {whole}"), per_tensor_scale=scale)
+    got, want = from_torchao(x).dequantize(), x.dequantize(torch.float32)
+    # torchao rounds the product of both scales first.
+    assert torch.allclose(got, want, rtol=2**-22, atol=0)
+    if whole is None:
+        assert torch.equal(got, want)
+    assert not got[3].any()
+
+
+def test_torchao_refusals():
+    with pytest.raises(TypeError, match="x must be one of torchao's MXTensor, NVFP4Tensor, not T"):
+        from_torchao(torch.zeros(3))

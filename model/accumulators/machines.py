@@ -183,6 +183,14 @@ _CDNA1 = ExactMachine(
     operands=("fp16",),
     source=f"CDNA1 FP16 {_CDNA}",
 )
+_ARM = ExactMachine(
+    name="arm-fp8-mmla",
+    terms=8,
+    nan=NAN_DEFAULT,
+    operands=FP8,
+    source="Arm FMMLA of FEAT_F8F32MM (Arm Architecture Reference Manual, A64 instructions)",
+    note="the scale of the products stands for 2^-LSCALE; default rounding and NaN",
+)
 _CDNA2 = TreeMachine(
     name="cdna2-fp16",
     terms=4,
@@ -273,6 +281,13 @@ _ROWS: tuple[Machine, ...] = (
         name="rtx50-mxf4nvf4",
         source="RTX 50 `kind::mxf4` and `kind::mxf4nvf4`, scales UE8M0 per 32, UE8M0 or UE4M3 "
         f"per 16 ({MMA_SIM})",
+    ),
+    _ARM,
+    replace(
+        _ARM,
+        name="arm-fp8-dot",
+        terms=4,
+        source="Arm FDOT of FEAT_FP8DOT4 (Arm Architecture Reference Manual, A64 instructions)",
     ),
     _CDNA1,
     replace(_CDNA1, name="cdna1-bf16", terms=2, operands=("bf16",), source=f"CDNA1 BF16 {_CDNA}"),

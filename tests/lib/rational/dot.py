@@ -421,7 +421,7 @@ GROUPED = {  # terms, products together, f, least
     "blackwell-mxf4nvf4": (16, 64, 35, -139),
     "rtx50-mxf4nvf4": (16, 64, 35, -139),
 }
-EXACT = {"cdna1-fp16": 4, "cdna1-bf16": 2}
+EXACT = {"cdna1-fp16": 4, "cdna1-bf16": 2, "arm-fp8-mmla": 8, "arm-fp8-dot": 4}
 TREES = {"cdna2-fp16": 4, "cdna2-bf16": 2}
 FLOORED = {"cdna3-fp16": (8, False), "cdna3-xf32": (4, False), "cdna3-fp8": (16, True)}
 MACHINES = (*OTHER_FUSED, *GROUPED, *EXACT, *TREES, *FLOORED)

@@ -19,7 +19,8 @@ derivations. Notation, for step j (a block, or a preset's part of one) of one do
     float32        as aligned, with d_j of the tree: d of a node = d_left + d_right
                    + u (|exact sum| + d_left + d_right)
     fused:F        emax covers c: |c| <= C = |S_{j-1}| + E_{j-1}, so emax <= max(U_i + s, floor
-                   log2 C, -126), without c where C = 0. With e = E_{j-1} + lost(g) + min(C, g):
+                   log2 C, -126, the machine's least), without c where C = 0.
+                   With e = E_{j-1} + lost(g) + min(C, g):
                    E_j = e + 2^-r (|S_j| + e) + 2^(-126 - r), for the RZ result of r fraction bits
     promotion      the partial sums' E as for fused from 0; E_j = E_{j-1} + E_partial, then RNE
     fixed:W:L      E_j = E_{j-1} + min(|b_j|, 2^L) where a term has a digit below 2^L; one RNE at
@@ -152,8 +153,8 @@ def bound(rule: Accumulator, terms: Terms) -> F64:
 
 
 def has_bound(rule: Accumulator) -> bool:
-    """True where there is a bound; of machines, for `fused:F` in steps of neighbours."""
-    if isinstance(rule, Preset) and (rule.permuted or rule.least is not None):
+    """True where there is a bound; for machines, for `fused:F` in steps of neighbours."""
+    if isinstance(rule, Preset) and rule.permuted:
         return False
     return type(rule) in _BOUNDS
 
@@ -274,7 +275,10 @@ def _fused_steps(rule: Fused, terms: Terms, first: int, stop: int) -> F64:
         reach = previous + error
         exponent = np.maximum(np.frexp(reach)[1] - 1, emin)
         exponent = np.where(reach == 0, largest[:, j], exponent)
-        log2_grid = np.maximum(exponent, largest[:, j]) - rule.fraction_bits
+        exponent = np.maximum(exponent, largest[:, j])
+        if rule.least_exponent is not None:
+            exponent = np.maximum(exponent, rule.least_exponent)
+        log2_grid = exponent - rule.fraction_bits
         lost = _lost(terms.magnitudes[:, first + j], terms.digit[:, first + j], log2_grid)
         error = error + lost + np.minimum(reach, np.ldexp(1.0, log2_grid))
         previous = running[:, j]

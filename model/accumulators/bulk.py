@@ -40,7 +40,6 @@ class BulkNormalized(Accumulator):
     examples = ("rvbna:32", "rvbna:32:0")
     summary = "terms, their sum, and c plus it rounded to odd; RISC-V's bulk normalisation"
     takes_significands = True
-    is_wide = True
 
     def __post_init__(self) -> None:
         self._check("terms", "N of rvbna", LEAST_TERMS, MOST_TERMS)

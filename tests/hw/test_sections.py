@@ -222,7 +222,7 @@ def test_sections_of_float32(formats, lanes):
     [
         *some(product(FORMATS, ["fused:13", "hopper"]), 3),
         ("e4m3", "fused:0"),
-        ("e4m3", "blackwell"),
+        ("e4m3", "hopper-fp16"),
     ],
 )
 def test_sections_of_fused(formats, accumulator):

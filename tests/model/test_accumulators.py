@@ -25,8 +25,8 @@ from mxdot.model.accumulators import KINDS, by_kind, check_known
 
 ACCEPTED = (
     "accumulator must be one of exact, aligned:F[:R], fused:F[:R], fixed:W:L[:wrap], float32, "
-    "float16, bfloat16, int32, rvbna:N[:G], hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell, "
-    "or another of docs/machines.md, not "
+    "float16, bfloat16, int32, rvbna:N[:G], hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, "
+    "blackwell, or another of docs/machines.md, not "
 )
 
 

@@ -33,7 +33,7 @@ PAIRS = [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("int8", "int8"), ("fp16", "fp16"),
 def pairs_of(name):
     """The operands of a machine, and formats that only the contract gives it."""
     own = [(a.name, b.name) for text in MACHINES[name].operands for a, b in format_pairs(text)]
-    if name == "blackwell-mxf4nvf4":
+    if MACHINES[name].sums_groups:
         return own
     return [*own, *(pair for pair in [("bf16", "bf16"), ("e5m2", "int8")] if pair not in own)]
 

@@ -12,10 +12,16 @@ import pytest
 from mxdot.model import MACHINES, DotConfig
 
 STORED = Path(__file__).with_name("sections.json")
-GENERAL = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "float16", "bfloat16")
+GENERAL = (
+    *("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "float16", "bfloat16"),
+    *("rvbna:32", "rvbna:32:0"),
+)
 NARROW = ("aligned:13:float16", "fused:13:bfloat16")
-LANES = {"cdna1-fp16": 4, "cdna1-bf16": 2, "cdna2-fp16": 4, "cdna2-bf16": 2}
-LANES |= {"blackwell-mxf4nvf4": 64}
+LANES = {
+    name: row.own_unit["lanes"]
+    for name, row in MACHINES.items()
+    if row.sums_groups or (row.most_lanes or 32) < 32
+}
 UNITS = {
     **{text: DotConfig("e4m3", 32, text) for text in (*GENERAL, *NARROW)},
     **{

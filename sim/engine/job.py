@@ -1,7 +1,9 @@
 """A unit's share of a regression, as data that crosses into the simulator's process."""
 
 import json
+import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -153,3 +155,31 @@ class CycleReport:
         values = json.loads(path.read_text())
         values["failures"] = [Failure(**failure) for failure in values["failures"]]
         return cls(**values)
+
+
+KEPT_ERRORS = 2  # of a kind
+
+
+class ErrorLog:
+    """Errors of a run, into its report: the first of each kind, then the number of the others.
+
+    Errors of a kind differ in numbers alone.
+    """
+
+    def __init__(self, report: CycleReport) -> None:
+        self.report = report
+        self.kinds: Counter[str] = Counter()
+
+    def add(self, text: str) -> None:
+        kind = re.sub(r"0x[0-9a-f]+|\d+", "#", text)
+        self.kinds[kind] += 1
+        if self.kinds[kind] <= KEPT_ERRORS:
+            self.report.errors.append(text)
+
+    def finish(self) -> None:
+        """Note how many errors were left out."""
+        self.report.errors += [
+            f"{count - KEPT_ERRORS} more: {kind}"
+            for kind, count in self.kinds.items()
+            if count > KEPT_ERRORS
+        ]

@@ -51,6 +51,7 @@ async def matmul_test(dut: Any) -> None:
     missed = conclude(bench.job.directory, report)
     if missed:
         bench.error(missed)
+    bench.errors.finish()
     report.save(bench.job.directory / "cycle.json")
     assert not report.errors, "; ".join(report.errors)
 

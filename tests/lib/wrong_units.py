@@ -21,9 +21,10 @@ from amaranth.lib.wiring import Out
 from mxdot.hw.dot.lane import AlignShifter, places_around
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.hierarchy import submodule
-from mxdot.hw.quantize.encode import LaneWords
+from mxdot.hw.quantize.encode import ElementEncoder, LaneWords
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import default_top, generate, modules_of
+from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
 
@@ -282,3 +283,30 @@ def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, director
 def frozen_words(words, m):
     """A shift register that does not step."""
     m.d.comb += words.words[0].eq(words.lanes)
+
+
+def with_carry(sum_of):
+    """Rounding up by the carry of `sum_of(discarded, word, when)`."""
+
+    def broken(patch, when):
+        def rounds_up(self, m):
+            total = Signal(WORD_BITS + 1)
+            m.d.comb += total.eq(sum_of(self.i.discarded, self.word, when(m)))
+            return total[-1]
+
+        patch.setattr(ElementEncoder, "_rounds_up", rounds_up)
+
+    return broken
+
+
+odd_words = with_carry(lambda discarded, word, when: discarded + (word | when))
+odd_digits = with_carry(lambda discarded, word, when: (discarded | when) + word)
+even_digits = with_carry(lambda discarded, word, when: discarded - (discarded[0] & when) + word)
+one_too_many = with_carry(lambda discarded, word, when: discarded + word + (discarded.any() & when))
+AT_THE_CARRY = {
+    "odd words": odd_words,
+    "odd digits": odd_digits,
+    "even digits": even_digits,
+    "one too many": one_too_many,
+}
+"""Rounding by random words that is wrong where digits and word reach the carry, or just miss it."""

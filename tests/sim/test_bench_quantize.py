@@ -12,13 +12,13 @@ from mxdot.hw.quantize.encode import ElementEncoder
 from mxdot.hw.quantize.outer import NextDigit
 from mxdot.hw.quantize.scale import Collector, LargerOfPairs, SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
-from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
 from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import item, stimulus
 from mxdot.sim.quantize.stimulus import tensor_traffic
 from wrong_units import (
+    AT_THE_CARRY,
     breaks,
     frozen_words,
     lost_under_backpressure,
@@ -154,30 +154,6 @@ def fourth_rule(scale, m):
 WORDS = QuantizeConfig("e5m2,int8", 4, "bfloat16", rounding="stochastic", stages=2)
 
 
-def with_carry(sum_of):
-    """Rounding up by the carry of `sum_of(discarded, word, when)`."""
-
-    def broken(patch, when):
-        def rounds_up(self, m):
-            total = Signal(WORD_BITS + 1)
-            m.d.comb += total.eq(sum_of(self.i.discarded, self.word, when(m)))
-            return total[-1]
-
-        patch.setattr(ElementEncoder, "_rounds_up", rounds_up)
-
-    return broken
-
-
-odd_words = with_carry(lambda discarded, word, when: discarded + (word | when))
-odd_digits = with_carry(lambda discarded, word, when: (discarded | when) + word)
-even_digits = with_carry(lambda discarded, word, when: discarded - (discarded[0] & when) + word)
-one_too_many = with_carry(lambda discarded, word, when: discarded + word + (discarded.any() & when))
-AT_THE_CARRY = {
-    "odd words": odd_words,
-    "odd digits": odd_digits,
-    "even digits": even_digits,
-    "one too many": one_too_many,
-}
 MORE_WRONG = {
     RANDOM: [frozen_words, forgotten_beat],
     SCALED: [small_remainders],

@@ -17,7 +17,7 @@ from .bench import Bench
 from .ends import until
 from .features import COUNTER_ENDS
 from .item import Product
-from .stimulus import least_cycles, long_blocks, short_counts, tile_shapes
+from .stimulus import job_held_back, least_cycles, long_blocks, short_counts, tile_shapes
 
 LONG = 600  # cycles for which a stream stops at least
 PACKETS = 3  # of each kind that is wrong
@@ -288,11 +288,9 @@ LATE = 3  # beats after the end of a packet
 
 async def near_ends(bench: Bench) -> None:
     """Each counter reaches its highest bit, and wraps: it goes on counting, and no other does."""
-    if not bench.ends.counter_registers:
-        return
     for end in COUNTER_ENDS:
         await _every_wait(bench, end)
-        await _one_tile(bench, end)
+        await _unit_waits(bench, end)
         await _discarded(bench, end)
 
 
@@ -317,13 +315,25 @@ async def _every_wait(bench: Bench, end: str) -> None:
     await bench.finish(product)
 
 
-async def _one_tile(bench: Bench, end: str) -> None:
-    """One tile alone waits for the dot unit's interval."""
-    product = bench.product((1, 1), 2 * bench.config.latency + 2)
-    bench.ends.stop("a")
-    await bench.begin(product, product.packets(bench.config))
+async def _unit_waits(bench: Bench, end: str) -> None:
+    """Steps that are all there wait for the dot unit's interval, in a unit that can have them."""
+    job = job_held_back(bench.config)
+    if job is None:
+        return
+    held, tiles, blocks = job
+    product = _started_at_d(bench, tiles, blocks)
+    packets = product.packets(bench.config)
+    for side in packets:
+        bench.ends.stop(side)
+    await bench.begin(product, packets)
     await bench.lift(end)
-    bench.ends.resume("a")
+    others = [bench.ends.sources[side] for side in packets if side != held]
+    for source in others:
+        source.pause = False
+    fills = least_cycles(bench.config, product.tiles(bench.config))
+    await until(bench.dut, lambda: all(source.idle() for source in others), fills)
+    await bench.ends.cycles(SETTLE)
+    bench.ends.resume(held)
     await bench.finish(product)
 
 

@@ -145,8 +145,8 @@ def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch
     """
     near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
     below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))
-    some = rng.integers(0, FLOAT32.significand_bits, blocks)
-    left = np.where(rng.random(blocks) < 0.5, 1, some)
+    any_digits = rng.integers(0, FLOAT32.significand_bits, blocks)
+    left = np.where(rng.random(blocks) < 0.5, 1, any_digits)
     exponent = rng.integers(-20, 21, blocks)
     small = rng.random(blocks) < 0.5
     exponent = np.where(small, FLOAT32.emin + rng.integers(*SMALL, blocks), exponent)

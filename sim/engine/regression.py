@@ -72,10 +72,10 @@ def select(units: Sequence[Unit], names: Sequence[str]) -> list[Unit]:
     """The units of these names or shell patterns; ValueError for one that fits none."""
     chosen: list[Unit] = []
     for name in names:
-        found = [unit for unit in units if fnmatch.fnmatchcase(unit.name, name)]
-        if not found:
+        matching = [unit for unit in units if fnmatch.fnmatchcase(unit.name, name)]
+        if not matching:
             raise ValueError(f"only must name units of the matrix (see --list), not {name!r}")
-        chosen += [unit for unit in found if unit not in chosen]
+        chosen += [unit for unit in matching if unit not in chosen]
     return chosen
 
 

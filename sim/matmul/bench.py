@@ -228,8 +228,8 @@ class Bench:
         errors: errors that STATUS must have. clear: clear STATUS.
         """
         status = await self.ends.ended(self.patience(product))
-        found = await self.ends.errors()
-        self.check(found == errors, f"STATUS has {_names(found)}, wanted {_names(errors)}")
+        raised = await self.ends.errors()
+        self.check(raised == errors, f"STATUS has {_names(raised)}, wanted {_names(errors)}")
         self.check(bool(status["done"]), "a job ended and STATUS.done is 0")
         if clear:
             await self.ends.clear_status()
@@ -321,8 +321,8 @@ class Bench:
     async def check_flags(self, want: Golden) -> None:
         """Check that FLAGS are the or of all results' flags."""
         got = await self.ends.read("FLAGS")
-        found = sum(got[name] << i for i, name in enumerate(FLAG_NAMES))
-        self.check(found == want.flags, f"FLAGS are {found:05b}, wanted {want.flags:05b}")
+        flags = sum(got[name] << i for i, name in enumerate(FLAG_NAMES))
+        self.check(flags == want.flags, f"FLAGS are {flags:05b}, wanted {want.flags:05b}")
         self.hits.append({"flags": {"some" if want.flags else "none"}})
 
     async def recover(self) -> None:

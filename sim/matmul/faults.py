@@ -84,9 +84,9 @@ async def _broken(
         bench.ends.send(name, sent, keep if name == side else None)
     await bench.ends.start()
     status = await bench.ends.ended(bench.patience(product))
-    found = await bench.ends.errors()
+    raised = await bench.ends.errors()
     may_be = {f"{side}_early_last"} if empty else set()
-    bench.check(found - may_be == {error}, f"STATUS has {sorted(found)}, wanted {error} alone")
+    bench.check(raised - may_be == {error}, f"STATUS has {sorted(raised)}, wanted {error} alone")
     bench.check(not status["done"], "STATUS.done is 1 after an error")
     sent = {name: len(packet) for name, packet in packets.items()}
     if keep is not None:
@@ -129,9 +129,9 @@ async def both_end_early(bench: Bench) -> None:
     await bench.ends.write("IRQ_ENABLE", error=1)
     await bench.begin(product, packets)
     status = await bench.ends.ended(bench.patience(product))
-    found = await bench.ends.errors()
+    raised = await bench.ends.errors()
     wanted = {f"{side}_early_last" for side in packets}
-    bench.check(bool(found) and found <= wanted, f"STATUS has {sorted(found)}")
+    bench.check(bool(raised) and raised <= wanted, f"STATUS has {sorted(raised)}")
     bench.check(not status["done"], "STATUS.done is 1 after an error")
     await _check_broken(bench, product, {side: len(packet) for side, packet in packets.items()})
     await bench.ends.clear_status()
@@ -254,10 +254,10 @@ async def senders_amid(bench: Bench) -> None:
     await bench.begin(product, packets)
     status = await bench.ends.ended(2 * patience)
     bench.check(not status["done"], "a job of rests came to its end")
-    found = await bench.ends.errors()
+    raised = await bench.ends.errors()
     wrong_length = {f"{side}_early_last" for side in packets}
     wrong_length |= {f"{side}_late_last" for side in packets}
-    bench.check(bool(found) and found <= wrong_length, f"STATUS has {sorted(found)}")
+    bench.check(bool(raised) and raised <= wrong_length, f"STATUS has {sorted(raised)}")
     await _flush_senders(bench)
 
 
@@ -275,8 +275,8 @@ async def nothing_follows(bench: Bench, soft: bool) -> None:
     await bench.ends.start()
     bench.ends.send("a", packets["a"][:-1])
     await bench.ends.cycles(SILENCE)
-    found = await bench.ends.errors()
-    bench.check(found <= {"a_early_last"}, f"STATUS has {sorted(found)}")
+    raised = await bench.ends.errors()
+    bench.check(raised <= {"a_early_last"}, f"STATUS has {sorted(raised)}")
     bench.check(bool((await bench.ends.read("STATUS"))["busy"]), "not busy before B has ended")
     await (_soft_reset(bench) if soft else _pin_reset(bench))
 

@@ -107,8 +107,8 @@ def test_latency_and_arguments():
     [
         ({"formats": "int8", "accumulator": "int32", "out": "int32"}, {},
          "out of dot must be a float to be quantised, not int32"),
-        ({}, {"format": "e4m3,e5m2"}, "format behind a dot unit must be one, not 2"),
-        ({}, {"scale_rule": "floor,even"}, "scale_rule behind a dot unit must be one, not 2"),
+        ({}, {"format": "e4m3,e5m2"}, "format after a dot unit must be one, not 2"),
+        ({}, {"scale_rule": "floor,even"}, "scale_rule after a dot unit must be one, not 2"),
         ({}, {"block": 5}, "block must be one of 4, 8, 16, 32, 64, 128, not 5"),
     ],
 )  # fmt: skip

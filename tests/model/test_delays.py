@@ -90,7 +90,7 @@ def test_what_takes_nothing_from_before_runs_while_the_others_do():
     parts = (
         Section("a", 40),
         Section("b", 40),
-        Section("c", 50, beside=True),
+        Section("c", 50, parallel=True),
         Section("d", 40),
         Section("e", 30, holds=True),
     )

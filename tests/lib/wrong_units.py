@@ -220,13 +220,13 @@ def run_one_of(
 ) -> UnitResult:
     """`run_small` with the chosen ones of `wrongs`, all of which are in one unit; it must not
     pass. Of two that override the same signal the later wins."""
-    these = [chosen] if callable(chosen) else chosen
+    chosen_ones = [chosen] if callable(chosen) else chosen
     if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
         # That it is right takes no long run in bulk, but to have run.
         short = options | ({"bulk": 0} if _has_traffic(options) else {})
         result = run_none_of(wrongs, config, directory / "right", builds, **short)
         assert result.passed, result.errors
-    bits = sum(1 << wrongs.index(wrong) for wrong in these)
+    bits = sum(1 << wrongs.index(wrong) for wrong in chosen_ones)
     result = _run_choice(bits, wrongs, config, directory, builds, **options)
     assert not result.passed
     return result

@@ -119,8 +119,8 @@ def union(hits: Iterable) -> dict[str, set]:
     return seen
 
 
-def wanted(found: Mapping) -> dict[str, set]:
-    return {name: set(bins) for name, bins in found.items()}
+def wanted(goals_of: Mapping) -> dict[str, set]:
+    return {name: set(bins) for name, bins in goals_of.items()}
 
 
 def seen_of_dot(config: DotConfig, seed: int, count: int) -> dict[str, set]:
@@ -339,11 +339,11 @@ def test_a_feature_that_leaves_out_an_item_is_an_error(tmp_path):
     ],
 )  # fmt: skip
 def test_what_a_register_can_do(rule, out, results, raised, saturation):
-    found = goals(DotConfig("e4m3", 4, rule, out=out, load_c=False))
-    assert set(found["result"]) == {"zero", "nan", *results.split()}
-    flags = {name for name in FLAG_NAMES if (name, True) in found["flags"]}
+    bins = goals(DotConfig("e4m3", 4, rule, out=out, load_c=False))
+    assert set(bins["result"]) == {"zero", "nan", *results.split()}
+    flags = {name for name in FLAG_NAMES if (name, True) in bins["flags"]}
     assert flags == {"invalid", *raised.split()}
-    assert found["saturation"] == saturation
+    assert bins["saturation"] == saturation
 
 
 @pytest.mark.parametrize(
@@ -357,5 +357,5 @@ def test_c_leads_over_the_lanes_of_the_first_step(accumulator, lane, leader):
     codes[0, 0, lane] = 0x58
     c = np.array([4], np.float32).view(np.uint32)
     batch = item.Batch(0, codes, codes, scales, scales, c)
-    found = features.hits(config, batch, item.predict(config, batch))
-    assert found["largest_exponent"] == [{leader}]
+    bins = features.hits(config, batch, item.predict(config, batch))
+    assert bins["largest_exponent"] == [{leader}]

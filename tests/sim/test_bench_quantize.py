@@ -294,9 +294,9 @@ def test_every_value_under_every_scale():
     count = stimulus.every_pair(config) - stimulus.TRAFFIC
     bits = stimulus.every_value(target, np.random.default_rng(3), count)
     assert len(bits) == count
-    found = pairs(config, bits)
-    assert found == {exponent: 256 * (exponent + 1) for exponent in range(255)}
-    assert sum(found.values()) == 8_355_840
+    counts = pairs(config, bits)
+    assert counts == {exponent: 256 * (exponent + 1) for exponent in range(255)}
+    assert sum(counts.values()) == 8_355_840
     special = (bits >> 7 & 0xFF) == 0xFF
     assert len(np.unique(bits[special])) == 256
     assert len(stimulus.every_value(target, np.random.default_rng(3), 3000)) == 0
@@ -307,10 +307,10 @@ def test_the_default_run_has_every_value_under_some_scales():
     target = stimulus.Target(unit.config, unit.config.formats[0])
     share = (unit.bulk - stimulus.TRAFFIC) // len(unit.config.formats)
     bits = stimulus.every_value(target, np.random.default_rng(4), share)
-    found = pairs(unit.config, bits)
-    assert len(found) >= stimulus.FEWEST_SCALES
-    assert {0, 254} < set(found)
-    assert found == {exponent: 256 * (exponent + 1) for exponent in found}
+    counts = pairs(unit.config, bits)
+    assert len(counts) >= stimulus.FEWEST_SCALES
+    assert {0, 254} < set(counts)
+    assert counts == {exponent: 256 * (exponent + 1) for exponent in counts}
 
 
 def test_real_tensors_take_part(tmp_path):

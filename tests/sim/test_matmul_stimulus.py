@@ -45,9 +45,9 @@ def test_products_are_short_and_reach_every_shape(config, seed, results):
     for product in products(config, np.random.default_rng(seed), results):
         cycles += least_cycles(config, product.tiles(config))
         assert cycles <= 100_000
-        found = hits(config, product, dict.fromkeys(WAITS, 0), set())
+        hit = hits(config, product, dict.fromkeys(WAITS, 0), set())
         for name in missed:
-            missed[name] -= found[name]
+            missed[name] -= hit[name]
     assert not any(missed.values())
 
 

@@ -33,7 +33,7 @@ from .unit import UnitResult
 BUILD = Path("build/sim")
 TRAFFIC = 2000
 QUICK_TRAFFIC = 1000
-"""Of each unit of the default matrix."""
+"""Dot products cycle by cycle of each unit of the default matrix."""
 _RESULTS, _COVERAGE = "results.xml", "coverage"
 _STATE, _KEPT = "state.json", "results"
 """Seed and key of a run that is not finished, and results of its units that have passed."""

@@ -33,7 +33,7 @@ _PRELOAD = ("mxdot.sim.engine.task", "mxdot.hw.verilog")
 
 
 def unit_processes(workers: int | None = None) -> Backend:
-    """Processes of this machine, a new one per unit: elaboration leaves gigabytes behind."""
+    """Processes of this machine, a new one per unit: elaboration keeps gigabytes."""
     return processes(workers, _PRELOAD, fresh=True)
 
 

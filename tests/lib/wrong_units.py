@@ -85,9 +85,10 @@ def edited(component: type, method: str, old: str, new: str) -> Wrong:
 
 
 class Choice(wiring.Component):
-    """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
-    the file `choice` in the simulator's directory, or `soak_choice` in that of the soak it belongs
-    to; none without a file."""
+    """A bit per mistake: it is in the unit of this run.
+
+    A simulation of Verilog reads the bits from the file `choice` in its directory, or `soak_choice`
+    in its soak's; none is set without a file."""
 
     wrong: Any
 

@@ -7,7 +7,7 @@ IN_RTL = ("3. Products and scales", "Status flags", "Narrower outputs")
 
 
 def complaints(contract: str, page: str) -> list[str]:
-    """What is wrong with the page."""
+    """Mistakes of the page."""
     made, held = statements(contract), rows(page)
     keys = {statement.key: statement.section for statement in made}
     problems = [
@@ -43,7 +43,7 @@ def test_rows_are_in_the_order_of_the_contract():
 
 
 def test_holes_are_told():
-    """Those without a test are counted where people look for what is not shown."""
+    """docs/verification.md counts the statements without a test."""
     count = sum(row.is_open for row in rows(pages()[1]))
     text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
     assert f"{count} statement of the contract has no test" in " ".join(text.split())

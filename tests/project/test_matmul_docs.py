@@ -1,4 +1,4 @@
-"""What the documentation says of the matrix unit: commands, diagram and bytes are the unit's."""
+"""The documentation of the matrix unit: its commands, diagram and bytes are the unit's."""
 
 import os
 import re

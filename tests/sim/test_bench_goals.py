@@ -163,8 +163,9 @@ OTHERS = [u.config for u in every_unit() if type(u.config) in KINDS and u.config
     ids=str,
 )
 def test_units_of_the_regression_reach_their_goals(config, number):
-    """Whatever the seed, with the fewest items that the regression sends; and nothing else, but of
-    a unit with a quantiser, where bins that few blocks hit are no goals."""
+    """The fewest items that the regression sends reach all goals for any seed, and nothing else.
+
+    A dot unit with a quantiser also hits bins of few blocks, which are no goals."""
     seen_of, goals_of = KINDS[type(config)]
     seen = seen_of(config, seed() + number, QUICK_TRAFFIC)
     for name, bins in goals_of(config).items():
@@ -286,7 +287,7 @@ LITTLE = [
     ("config", "count"), [(LITTLE[0], 300), *((config, 1) for config in LITTLE)], ids=str
 )
 def test_little_traffic_reaches_every_goal(config, count):
-    """Whatever is asked for, the bench sends what its goals need."""
+    """The bench sends all that its goals need, for any number of items."""
     batches, features, item = SUBJECTS[type(config)]
     for number in (5, 1069, seed()) if count > 1 else (seed(),):
         job = UnitJob(config.name, config, number, Path("unused"), count, tensors=REAL_FILE)

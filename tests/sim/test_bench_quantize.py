@@ -106,7 +106,7 @@ CHOICE = QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=6, stages=4
 
 @breaks(ChooseFormat)
 def last_of_equals(choose, m):
-    """Of equal errors a later format wins."""
+    """A later format wins when errors are equal."""
     with m.If(choose.i.sums1[0] == choose.i.sums0[0]):
         m.d.comb += [
             choose.o.mode.eq(1),
@@ -124,7 +124,7 @@ def lost_carry(level, m):
 
 @breaks(CutMagnitude)
 def rounded_up(cut, m):
-    """What is cut off a value is not lost but makes its last digit odd."""
+    """Digits cut off a value make its last digit odd."""
     m.d.comb += cut.magnitude[0].eq(~cut.poisoned)
 
 
@@ -255,7 +255,7 @@ def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
 @pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS.values() if fmt.bits <= 8], ids=str)
 @pytest.mark.parametrize("scales", ["e8m0", "e4m3"])
 def test_few_blocks_are_scaled_by_one(fmt, scales):
-    """By every rule, and of every source."""
+    """Every rule and every source has one."""
     rules = "floor,ceil,even" if scales == "e8m0" else "amax"
     name = "limits" if scales == "e8m0" else stimulus.BOUNDARIES
     one = {"e8m0": 127, "e4m3": 56}[scales]
@@ -288,7 +288,7 @@ def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
 
 
 def test_every_value_under_every_scale():
-    """What FULL=1 simulates: 8,355,840 pairs of a bfloat16 value and an exponent, and specials."""
+    """FULL=1 simulates 8,355,840 pairs of a bfloat16 value and an exponent, and specials."""
     config = QuantizeConfig("e4m3", 32, "bfloat16")
     target = stimulus.Target(config, MX_FORMATS["e4m3"])
     count = stimulus.every_pair(config) - stimulus.TRAFFIC

@@ -99,7 +99,7 @@ def test_pairs_are_drawn_by_sign_and_exponent(name):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_pairs_are_drawn_by_sign_and_last_digit(name):
-    """Of every place in the significand that has such a product, each as often."""
+    """Products with this last digit have it at every place of the significand, each as often."""
     (pair,) = DotConfig(formats=name).formats
     pairs, n = pairs_of(*pair), 2000
     assert isinstance(pairs, Pairs)
@@ -132,7 +132,7 @@ WIDE = [*PAIRS, "int4", "int4xe2m1", "fp16", "bf16", "tf32", "bf16xint4"]
 @pytest.mark.parametrize("lanes", [4, 64])
 @pytest.mark.parametrize("name", WIDE)
 def test_few_cancellations_are_of_every_depth(name, lanes, micro):
-    """As few as a unit of many formats makes of one, and some more; but for none at all."""
+    """The fewest that a sequence has, and three times as many, reach every depth except `none`."""
     config = DotConfig(formats=name, lanes=lanes, micro=micro)
     for seed, count in combinations(range(3), (FEWEST, 3 * FEWEST)):
         (batch,) = SEQUENCES["cancellation"][0](Target(config, 0), rng(seed), count)

@@ -108,7 +108,7 @@ def test_schemes(tmp_path, name, data):
 @fuzz(30)
 @given(st.data())
 def test_descriptions_of_schemes(tmp_path, name, data):
-    """What is read is an array that is written and read again as it is."""
+    """An array that can be read is written and read again unchanged."""
     _, parts = parts_of(VALUES[name], tmp_path)
     header = data.draw(misspelt([str(parts.pop("header"))]))
     path = tmp_path / "odd.npz"

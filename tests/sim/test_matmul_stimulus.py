@@ -77,7 +77,7 @@ def test_bulk_products_are_short_and_have_the_longest_that_is_no_goal(config, tm
 
 @pytest.mark.parametrize("config", [*UNITS, MatmulConfig(DOT, 32, 32, 4, c_bytes=1)], ids=str)
 def test_long_counts_are_of_a_job_that_is_not_too_long(config):
-    """Of the last unit a tile of one block is."""
+    """A tile of one block of the last unit is too long."""
     for axis in range(3):
         tiles = many_along(config, axis)
         assert tiles[axis] > 1

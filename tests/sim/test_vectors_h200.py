@@ -1,4 +1,4 @@
-"""What an H200 computed (tests/vectors/h200), by the golden model and by the RTL.
+"""Results of an H200 (tests/vectors/h200), by the golden model and by the RTL.
 
 The model computes all of it; the RTL, by its netlist, every 37th dot product of each matrix
 product, and with FULL=1, as Verilog in Verilator, all.

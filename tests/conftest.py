@@ -28,7 +28,7 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(scope="session")
 def simulation_dir() -> Path:
-    """Directory in which tests build simulations; kept between runs, so that an unchanged one is not rebuilt.
+    """Directory of the simulations of tests, which later runs do not build again.
 
     Builds lock their directory: workers of pytest-xdist can share one.
     """

@@ -47,19 +47,15 @@ def fast_results(cases: Cases, accumulator: Accumulator | str) -> list[oracle.Re
 def model_dot(fmt_a, fmt_b, blocks, accumulator, c=0) -> oracle.Result:
     """`oracle.dot` by `mxdot.model.dot`; zeros fill up the shorter ones of several blocks."""
     size = max(len(codes) for codes, *_ in blocks)
-    operands = [
-        MXArray(
-            np.concatenate(
-                [np.array(block[i] + [0] * (size - len(block[i]))) for block in blocks]
-            ).astype(FORMATS[fmt].dtype)[None],
-            np.array([[block[2 + i] for block in blocks]], np.uint8),
-            fmt,
-            size,
-        )
-        for i, fmt in enumerate((fmt_a, fmt_b))
-    ]
+
+    def operand(fmt: str, side: int) -> MXArray:
+        codes = [code for block in blocks for code in block[side] + [0] * (size - len(block[side]))]
+        scales = np.array([[block[2 + side] for block in blocks]], np.uint8)
+        return MXArray(np.array([codes], FORMATS[fmt].dtype), scales, fmt, size)
+
+    a, b = operand(fmt_a, 0), operand(fmt_b, 1)
     with np.errstate(invalid="ignore"):  # a signalling NaN
-        cases = Cases(*operands, np.array([c], np.uint32).view(np.float32))
+        cases = Cases(a, b, np.array([c], np.uint32).view(np.float32))
         return fast_results(cases, accumulator)[0]
 
 

@@ -266,7 +266,7 @@ class SectionChain:
         if self.slots == 1:
             held = self.registers[holder].values
             return {name: held[name] for name in names}
-        found = {}
+        own_values = {}
         for name in names:
             if self.chosen is not None:
                 own = Signal(self.shapes[holder + 1][name], name=f"own_{name}")
@@ -275,24 +275,24 @@ class SectionChain:
                     for bit, value in zip(self.chosen, self.running[holder, name], strict=True)
                 ]
                 m.d.comb += Value.cast(own).eq(reduce(or_, masked))
-                found[name] = own
+                own_values[name] = own
                 continue
             last = self.slots - 1
             values = self.running[holder, name]
-            found[name] = Signal(values[0].shape(), name=f"own_{name}")
+            own_values[name] = Signal(values[0].shape(), name=f"own_{name}")
             with m.Switch(token.values["slot"]):
                 for slot, value in enumerate(values[:last]):
                     with m.Case(slot):
-                        m.d.comb += found[name].eq(value)
+                        m.d.comb += own_values[name].eq(value)
                 with m.Default():
-                    m.d.comb += found[name].eq(values[last])
-        return found
+                    m.d.comb += own_values[name].eq(values[last])
+        return own_values
 
     def _decode(self, m: Module, token: Token, index: int) -> None:
         """Fill `chosen`, if register `index` is the one before a choice."""
-        behind = index + 1
+        after = index + 1
         self.chosen = None
-        if self.decodes and behind < len(self.sections) and self._comes_round(behind):
+        if self.decodes and after < len(self.sections) and self._comes_round(after):
             slot = Value.cast(token.values["slot"])
             chosen = Signal(self.slots, name=f"{self.parts[index].name}_chosen", reset_less=True)
             m.d.sync += chosen.eq(Cat(slot == number for number in range(self.slots)))

@@ -73,12 +73,12 @@ def contiguous(x: Array) -> Array:
     return x.contiguous() if is_tensor(x) else np.ascontiguousarray(x)
 
 
-def beside(array: NDArray, x: Array) -> Array:
+def matched(array: NDArray, x: Array) -> Array:
     """`array` itself, or its copy on the device of a tensor `x`."""
     if not is_tensor(x):
         return array
     if array.dtype.name == "bfloat16":  # PyTorch does not take it from NumPy
-        return view(beside(array.view(np.int16), x), "bfloat16")
+        return view(matched(array.view(np.int16), x), "bfloat16")
     if array.size == 1:  # a device fills it in; the host would wait for a copy
         dtype = getattr(namespace(x), array.dtype.name)
         return x.new_full(array.shape, array.item(), dtype=dtype)
@@ -106,7 +106,7 @@ def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Ar
         if key not in _tables:
             if len(_tables) >= MOST_TABLES:  # loaded formats come and go
                 _tables.clear()
-            _tables[key] = table, beside(table, codes)
+            _tables[key] = table, matched(table, codes)
         whole, codes = _tables[key][1], cast(codes, "int32")  # uint8 would be a mask
         book = cast(book, "int32") if is_tensor(book) else book
     if book is None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import rounding
-from .arrays import Array, at_least, beside, exponent, is_tensor, namespace, power
+from .arrays import Array, at_least, exponent, is_tensor, matched, namespace, power
 from .formats import FLOAT64
 from .rounding import F64
 
@@ -113,8 +113,8 @@ def _spread_sum(terms: Array, lsb: int) -> WideSum:
         whole = Whole(_on_host(rows), integers(units).sum(-1), lsb)
         leading = whole.sums.astype(np.float64)
         rest = jammed(whole.sums - integers(leading)).astype(np.float64)
-        high[rows] = beside(np.ldexp(leading, lsb), terms)
-        low[rows] = beside(np.ldexp(rest, lsb), terms)
+        high[rows] = matched(np.ldexp(leading, lsb), terms)
+        low[rows] = matched(np.ldexp(rest, lsb), terms)
     special = ~finite.all(-1)
     return WideSum(xp.where(special, given.sum(-1), high), xp.where(special, 0.0, low), whole)
 

@@ -15,21 +15,20 @@ gc.set_threshold(6_000_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that build simulations first, for they take longest: what is left for the end of a run
-    is short, and no worker waits for another."""
+    """Run tests that build simulations first: they take longest, and short ones are left for the
+    end of a run, when workers would wait for each other."""
     items.sort(key=lambda item: "simulation_dir" not in getattr(item, "fixturenames", ()))
     gc.freeze()  # the items stay
 
 
 def pytest_sessionfinish() -> None:
-    """pytest looks for garbage once more, to tell of files that were left open: seconds among all
-    that elaboration made. It does so no more."""
+    """Keep pytest from a last search for open files, which takes seconds after elaboration."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def simulation_dir() -> Path:
-    """Where tests build simulations; kept between runs, so that an unchanged one is not rebuilt.
+    """Directory of the simulations of tests, which later runs do not build again.
 
     Builds lock their directory: workers of pytest-xdist can share one.
     """

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.arrays import axis_last, beside
+from ...model.arrays import axis_last, matched
 from ...model.formats import FloatFormat, IntegerFormat
 from ...model.formats.floating import Specials
 from ...model.schemes.grouping import Group, expand, group_in, reduce
@@ -82,7 +82,7 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
     made = scales(extremes, scheme, scheme.elements[0], over, request.bounds)
     nan = scheme.levels[level].format.nan
     assert nan is not None  # that is what a poisoned level is
-    made.stored[level] = torch.where(poisoned, beside(nan, matrix), made.stored[level])
+    made.stored[level] = torch.where(poisoned, matched(nan, matrix), made.stored[level])
     poisoned = expand(poisoned, counts[level])
     codes = _codes(matrix, made, poisoned, finest, scheme_rows.is_plain(scheme))
     return laid_out(codes, made.stored, made.zero_points, None, shape, groups, axis).arrays

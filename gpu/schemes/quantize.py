@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...model.arrays import axis_last, beside
+from ...model.arrays import axis_last, matched
 from ...model.blocks import check_axis
 from ...model.schemes import Limits, Scheme
 from ...model.schemes.grouping import Granularity, grid_shape, group_in
@@ -65,7 +65,7 @@ class SchemeQuantization:
             high = high.reshape(-1, moved[-1] // group[1]).to(torch.float64)
             return -high, high
         given = matrix_limits(self.limits, moved, group, self.axis)
-        return None if given is None else (beside(given[0], self.x), beside(given[1], self.x))
+        return None if given is None else (matched(given[0], self.x), matched(given[1], self.x))
 
 
 def quantize(

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...model.arrays import beside
+from ...model.arrays import matched
 from ...model.schemes import ScaledArray, Scheme
 from ...model.schemes.array import Scaled
 from .. import checks, executors
@@ -134,7 +134,7 @@ class ScaledTensor(Container):
             raise TypeError(f"x must be a ScaledArray, not {type(x).__name__}")
 
         def copy(part: NDArray) -> Tensor:
-            return beside(part, torch.empty(0, device=device))
+            return matched(part, torch.empty(0, device=device))
 
         z, selectors = x.zero_points, x.selectors
         return cls(

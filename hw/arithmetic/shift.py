@@ -75,12 +75,12 @@ def select_place(
     free: dict[tuple[int, ...], Value] = {} if others else {tuple(starts): ZERO}
     digits: list[Value] = []
     for place in range(width):
-        some = tuple(k for k, start in starts.items() if 0 <= place - start < len(word))
-        if some not in free:
-            nothing = ~reduce(or_, (chosen[k] for k in some))
-            free[some] = named(m, f"{name}_free{place}", fill & nothing)
-        those = (chosen[k] & word[place - starts[k]] for k in some)
-        digits.append(reduce(or_, those, free[some]))
+        starts_here = tuple(k for k, start in starts.items() if 0 <= place - start < len(word))
+        if starts_here not in free:
+            nothing = ~reduce(or_, (chosen[k] for k in starts_here))
+            free[starts_here] = named(m, f"{name}_free{place}", fill & nothing)
+        chosen_digits = (chosen[k] & word[place - starts[k]] for k in starts_here)
+        digits.append(reduce(or_, chosen_digits, free[starts_here]))
     return named(m, f"{name}_placed", Cat(*digits))
 
 

@@ -109,13 +109,13 @@ class AlignWithAccumulator(Section):
         widths, before = self.widths, self.o.before
         self._begin(m, before)
         c = unpack_float(m, before.c, "running", widths.running)
-        some, largest = self._peak()
+        any_product, largest = self._peak()
         products_lead = Signal()
         peak = Signal(signed(EXPONENT_BITS))
         m.d.comb += [
             peak.eq(largest),
             # A zero c takes no part; with zero products too, any exponent will do.
-            products_lead.eq(some & ((c.significand == 0) | (peak > c.exponent))),
+            products_lead.eq(any_product & ((c.significand == 0) | (peak > c.exponent))),
             self.o.exponent.eq(self._at_least(Mux(products_lead, peak, c.exponent))),
         ]
         m.d.comb += self.o.sticky.eq(Cat(self._align(m, c)).any())

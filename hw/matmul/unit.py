@@ -201,13 +201,13 @@ class MatmulUnit(wiring.Component):
         m.d.comb += registers.errors.eq(0)
         for name in START_ERRORS:
             m.d.comb += registers.errors[name].eq(control.refused[name])
-        found = []
+        stream_errors = []
         for side, source in sources.items():
             for name in STREAM_ERRORS:
                 error = source.errors[name] & control.running
                 m.d.comb += registers.errors[f"{side}_{name}"].eq(error)
-                found.append(error)
-        m.d.comb += control.broken.eq(Cat(found).any())
+                stream_errors.append(error)
+        m.d.comb += control.broken.eq(Cat(stream_errors).any())
 
     @staticmethod
     def _count(

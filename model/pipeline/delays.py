@@ -31,7 +31,7 @@ def in_process(parts: tuple[Section, ...], process: str) -> tuple[Section, ...]:
     """Sections with their delays in `process`, one of `DELAYS`."""
     if process == DEFAULT_DELAYS:
         # Parallel sections count as a sequence here: stored units keep their registers.
-        return tuple(replace(part, beside=False) for part in parts)
+        return tuple(replace(part, parallel=False) for part in parts)
     kinds = [ALIKE.get(part.kind, part.kind) for part in parts]
     ratios = next(ratios for ratios in RATIOS[process].values() if {*kinds} <= ratios.keys())
     return tuple(

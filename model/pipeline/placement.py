@@ -27,7 +27,7 @@ class Section:
     delay: in any unit; places registers and predicts no time. number: tells sections of one kind
     apart. holds: the register after the section holds the running value. loop: the running value
     passes through the section on its way round. joined: shares a cycle with the section before as
-    long as registers have other places. beside: reads nothing of the sections before, and runs in
+    long as registers have other places. parallel: reads nothing of the sections before, and runs in
     parallel to them. bits: approximate number of output bits; of places that are equal otherwise,
     registers take the one with the fewest. cuts: delays of the parts that `cut_finer` makes of the
     section; empty where it stays whole.
@@ -39,7 +39,7 @@ class Section:
     holds: bool = False
     loop: bool = False
     joined: bool = False
-    beside: bool = False
+    parallel: bool = False
     bits: int = 0
     cuts: tuple[int, ...] = ()
 
@@ -103,7 +103,7 @@ def cut_finer(parts: tuple[Section, ...]) -> tuple[Section, ...]:
                     number=numbers[part.kind],
                     holds=part.holds and index == len(part.cuts) - 1,
                     joined=part.joined or (part.loop and index > 0),
-                    beside=part.beside and index == 0,
+                    parallel=part.parallel and index == 0,
                     cuts=(),
                 )
             )
@@ -186,7 +186,7 @@ def _stretch(parts: Sequence[Section]) -> int:
     """Delay of sections that share a cycle."""
     total = 0
     for part in parts:
-        total = max(total, part.delay) if part.beside else total + part.delay
+        total = max(total, part.delay) if part.parallel else total + part.delay
     return total
 
 

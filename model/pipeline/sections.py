@@ -18,7 +18,7 @@ from .widths import FEWER_LEADERS, LEADERS, DotDescription, Widths
 SCALE_DIGITS = E4M3.significand_bits + 1
 """Digits of the quotient that an E4M3 scale is rounded from."""
 FLOAT_LOOP = (
-    Section("distance", 270, loop=True, beside=True, cuts=(100, 170)),
+    Section("distance", 270, loop=True, parallel=True, cuts=(100, 170)),
     Section("approach", 290, loop=True, joined=True, cuts=(140, 150)),
     Section("add", 280, loop=True, joined=True, cuts=(120, 160)),
     Section("carry", 280, loop=True, joined=True, cuts=(140, 140)),
@@ -68,7 +68,7 @@ def _sections(config: DotDatapath) -> tuple[Section, ...]:
     convert = [] if config.out == running else [Section("convert", 220)]
     widths = Widths(config)
     bits = config.lanes * product_bits(widths) + running.bits
-    narrow = [] if running == FLOAT32 else [Section("narrow", 220, beside=True, bits=bits)]
+    narrow = [] if running == FLOAT32 else [Section("narrow", 220, parallel=True, bits=bits)]
     return (*_block(widths), *narrow, *config.accumulator.sections(widths), *convert)
 
 

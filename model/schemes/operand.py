@@ -17,11 +17,11 @@ from ..arrays import (
     FLOAT64_BIAS,
     Array,
     at_least,
-    beside,
     cast,
     dtype_name,
     exponent,
     is_tensor,
+    matched,
     namespace,
     power,
 )
@@ -136,7 +136,7 @@ class Operand:
 
     def reordered(self, columns: NDArray[np.int64]) -> "Operand":
         """The operand with its columns in another order, which keeps each in its block."""
-        index = beside(columns, self.values)
+        index = matched(columns, self.values)
         floats = self.floats if isinstance(self.floats, bool) else self.floats[:, index]
         return replace(
             self, values=self.values[:, index], units=self.units[:, index], floats=floats

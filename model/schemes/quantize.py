@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, axis_last, beside, cast, known_none, namespace
+from ..arrays import Array, axis_last, cast, known_none, matched, namespace
 from ..blocks import as_float32, check_axis
 from ..errors import choice
 from ..formats import ROUNDINGS
@@ -183,7 +183,7 @@ def quantized(
     shape = tuple(axis_last(values, axis).shape)
     outermost = group_in(scheme.levels[0].granularity, shape, (prod(shape[:-1]), shape[-1]))
     given = matrix_limits(limits, shape, outermost, axis)
-    bounds = None if given is None else (beside(given[0], values), beside(given[1], values))
+    bounds = None if given is None else (matched(given[0], values), matched(given[1], values))
     return quantized_within(values, scheme, axis, bounds, rounding, nonfinite, words, chunk)
 
 
@@ -222,7 +222,7 @@ def quantized_within(
         stored = [pick([each.stored[0] for each in choices], selectors)]
     nan = scheme.levels[level].format.nan
     if poisoned is not None and nan is not None:
-        stored[level] = xp.where(poisoned, beside(nan, values), stored[level])
+        stored[level] = xp.where(poisoned, matched(nan, values), stored[level])
 
     return laid_out(codes, stored, choices[0].zero_points, selectors, shape, groups, axis)
 

@@ -236,7 +236,7 @@ class DotConfig(UnitConfig):
 
     @property
     def side_inputs(self) -> dict[str, int]:
-        """Widths of the inputs beside elements and scales, by name.
+        """Widths of the inputs other than elements and scales, by name.
 
         zero_a, zero_b: of the block's operands, two's complement. multiplier, shift, zero_out: how
         the result is requantised, result_scale (a float32) what it is multiplied by, used with the

@@ -56,10 +56,10 @@ class DotQuantizeConfig(ComposedUnitConfig):
             ("scale_rule", len(quantizer.scale_rules)),
         ):
             if count > 1:
-                raise ValueError(f"{name} behind a dot unit must be one, not {count}")
+                raise ValueError(f"{name} after a dot unit must be one, not {count}")
         for fmt in quantizer.formats:
             if not fmt.is_mx:
-                raise ValueError(f"format behind a dot unit must be one of MX, not {fmt}")
+                raise ValueError(f"format after a dot unit must be one of MX, not {fmt}")
         if dot.interleave > 1:
             raise ValueError(f"interleave in a {self.kind} unit must be 1, not {dot.interleave}")
         vars(self).update(  # the dataclass is frozen

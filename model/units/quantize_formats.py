@@ -20,7 +20,7 @@ MOST_BITS = 8  # of an element
 SHORT_FORMATS = tuple(name for name, fmt in FORMATS.items() if fmt.bits <= MOST_BITS)
 _SIGN_MAGNITUDES = map(sign_magnitude, range(2, MOST_BITS))
 SCHEME_INTEGERS = {fmt.name: fmt for fmt in (*_SIGN_MAGNITUDES, INT8_SYMMETRIC, INT4_SYMMETRIC)}
-"""Elements of MSFP and of the formats with micro-exponents, and whole integers, beside those of
+"""Elements of MSFP and of the formats with micro-exponents, and whole integers, besides those of
 MX."""
 
 
@@ -42,7 +42,7 @@ def quantized_format(value: Any) -> ElementFormat:
 
 
 def check_micro(micro: bool, scales: str, formats: Sequence[ElementFormat]) -> None:
-    """ValueError for micro-exponents beside anything but E8M0 scales and integers."""
+    """ValueError for micro-exponents with anything except E8M0 scales and integers."""
     if micro and scales != E8M0.name:
         raise ValueError(f"micro must be False with {scales} scales, not True")
     for fmt in formats:

@@ -1,7 +1,5 @@
 """Shared by the components of the bench: the unit, its pins in each cycle, pauses, and errors."""
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -9,10 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from pyuvm import ConfigDB, uvm_component, uvm_tlm_analysis_fifo
 
-from ..engine.job import CycleReport, UnitJob
+from ..engine.job import CycleReport, ErrorLog, UnitJob
 from .subject import Pins, Subject
 
-KEPT_ERRORS = 2  # of a kind
 LONGEST_PAUSE = 1000  # cycles: well below those after which the bench calls a unit hung
 
 
@@ -40,8 +37,10 @@ class Context:
     subject: Subject
     timing: PauseChances = field(default_factory=PauseChances)
     report: CycleReport = field(default_factory=CycleReport)
-    kinds: Counter[str] = field(default_factory=Counter)
     _payload: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self.errors = ErrorLog(self.report)
 
     @property
     def job(self) -> UnitJob:
@@ -66,19 +65,8 @@ class Context:
         return Random(int(self.job.rng(purpose).integers(2**63)))
 
     def error(self, text: str) -> None:
-        """Note an error: the run goes on, and fails. The first two of each kind are kept."""
-        kind = re.sub(r"\d+", "#", text)
-        self.kinds[kind] += 1
-        if self.kinds[kind] <= KEPT_ERRORS:
-            self.report.errors.append(text)
-
-    def finish(self) -> None:
-        """Note how many errors were left out."""
-        self.report.errors += [
-            f"{count - KEPT_ERRORS} more: {kind}"
-            for kind, count in self.kinds.items()
-            if count > KEPT_ERRORS
-        ]
+        """Note an error: the run goes on, and fails."""
+        self.errors.add(text)
 
 
 def context_of(component: uvm_component) -> Context:

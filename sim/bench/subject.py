@@ -287,8 +287,8 @@ def reaching(
 
 def _hits(config: Any, item: ModuleType, features: ModuleType, batch: Any) -> list[set[Any]]:
     """(feature, bin) that each item hits by the golden model."""
-    found: list[set[Any]] = [set() for _ in range(len(batch))]
+    hit_bins: list[set[Any]] = [set() for _ in range(len(batch))]
     for name, hits in features.hits(config, batch, item.predict(config, batch)).items():
-        for row, bins in zip(found, hits, strict=True):
+        for row, bins in zip(hit_bins, hits, strict=True):
             row |= {(name, one) for one in bins}
-    return found
+    return hit_bins

@@ -135,6 +135,6 @@ class UnitTest(uvm_test):
         report = self.context.report
         if report.mismatches:
             self.context.error(f"{report.mismatches} results differ from the model's")
-        self.context.finish()
+        self.context.errors.finish()
         report.save(self.context.job.directory / "cycle.json")
         assert not report.errors, "; ".join(report.errors)

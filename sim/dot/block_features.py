@@ -59,9 +59,9 @@ def distances(config: DotConfig, batch: Batch) -> Hits:
     """Distance of unit exponents between a block's largest and smallest product."""
     products = Pair(*config.formats[batch.mode]).of(batch.a, batch.b)
     units = products.unit_exponents.astype(np.int64) - _shifts(config, batch)
-    some = products.significands != 0
-    largest = np.where(some, units, -(2**20)).max(axis=2)
-    smallest = np.where(some, units, 2**20).min(axis=2)
+    nonzero = products.significands != 0
+    largest = np.where(nonzero, units, -(2**20)).max(axis=2)
+    smallest = np.where(nonzero, units, 2**20).min(axis=2)
     return [
         {range_of(DISTANCES, high - low) for high, low in zip(*row, strict=True) if high >= low}
         for row in zip(largest.tolist(), smallest.tolist(), strict=True)
@@ -152,8 +152,8 @@ def leaders(config: DotConfig, batch: Batch) -> Hits:
         ],
         "c",
     )
-    some = finite & ((units > NO_EXPONENT // 2) | (c != 0))
-    return [{str(name)} if ok else set() for name, ok in zip(names, some, strict=True)]
+    has_distance = finite & ((units > NO_EXPONENT // 2) | (c != 0))
+    return [{str(name)} if ok else set() for name, ok in zip(names, has_distance, strict=True)]
 
 
 def depth_bins(config: DotConfig) -> Bins:

@@ -43,10 +43,10 @@ def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
     lane = lanes(rng, target, n, 2)
     product = rng.integers(low, high + 1, n)
     put(target, rng, a, b, 0, lane[:, 0], product, signs(rng, n), power=True)
-    some = rng.random(n) < 0.5
+    replaced = rng.random(n) < 0.5
     other_a, other_b = target.zeros(n, 1)
     put(target, rng, other_a, other_b, 0, lane[:, 0], product, signs(rng, n))
-    a[some], b[some] = other_a[some], other_b[some]
+    a[replaced], b[replaced] = other_a[replaced], other_b[replaced]
     tiny = rng.random(n) < 0.4
     least = np.full(n, low)
     extra_a, extra_b = a.copy(), b.copy()
@@ -252,9 +252,9 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     put(target, rng, with_a, with_b, 0, 0, rng.integers(-4, 5, n), signs(rng, n))
     a[one], b[one] = with_a[one], with_b[one]
     turn = np.arange(n) // len(SPECIAL_C)
-    some = (turn > 0) & (rng.random(n) < 0.3)
-    a[some] = weighted(rng, target.format_a, a.shape, 0.5)[some]
-    b[some] = weighted(rng, target.format_b, b.shape, 0.5)[some]
+    replaced = (turn > 0) & (rng.random(n) < 0.3)
+    a[replaced] = weighted(rng, target.format_a, a.shape, 0.5)[replaced]
+    b[replaced] = weighted(rng, target.format_b, b.shape, 0.5)[replaced]
     c = SPECIAL_C[np.arange(n) % len(SPECIAL_C)]
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 

@@ -102,7 +102,7 @@ def hits(config: DotConfig, batch: Batch, outcome: DotResults) -> dict[str, Hits
             common["result_scale"] = [{C_CLASSES[i]} for i in c_class(scales)]
         return common
     result = result_class(config, outcome.result)
-    found = common | {
+    hits_of = common | {
         "scale_a": _scale_classes(config, batch.scale_a),
         "scale_b": _scale_classes(config, batch.scale_b),
         "cancellation": block_features.depths(config, batch),
@@ -110,26 +110,26 @@ def hits(config: DotConfig, batch: Batch, outcome: DotResults) -> dict[str, Hits
         "result": _result_hits(result),
     }
     if config.load_c:
-        found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
-        found["c_distance"] = block_features.c_distances(config, batch)
+        hits_of["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
+        hits_of["c_distance"] = block_features.c_distances(config, batch)
     if config.accumulator.is_fused:
-        found["largest_exponent"] = block_features.leaders(config, batch)
+        hits_of["largest_exponent"] = block_features.leaders(config, batch)
     for name in ("micro_a", "micro_b") if config.micro else ():
-        found[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
+        hits_of[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
     if config.status:
-        found["flags"] = [
+        hits_of["flags"] = [
             {(flag, bool(flags >> bit & 1)) for bit, flag in enumerate(FLAG_NAMES)}
             for flags in outcome.flags.tolist()
         ]
     if config.status and _register(config) is not None:
         # The sign is the register's where the result is neither zero nor special.
         special = (result >= C_CLASSES.index("inf")) & ~_raised(outcome, "overflow")
-        found["saturation"] = saturation_hits(
+        hits_of["saturation"] = saturation_hits(
             outcome.result >> (config.out.bits - 1) & 1 == 1,
             (result != C_CLASSES.index("+0")) & ~special,
             _raised(outcome, "saturated"),
         )
-    return found
+    return hits_of
 
 
 def _register(config: DotConfig) -> Register | None:

@@ -121,8 +121,8 @@ class Register:
 
     def _meets(self, low: int, high: int) -> bool:
         """True when it holds a power of two from 2^low to 2^high."""
-        found = self.exponents
-        return bool(found) and max(low, found[0]) <= min(high, found[-1])
+        exponents = self.exponents
+        return bool(exponents) and max(low, exponents[0]) <= min(high, exponents[-1])
 
     def saturation(self, out: FloatFormat) -> list[str]:
         """Bins of `saturation_hits`: a register that wraps comes back at the other end."""
@@ -133,8 +133,8 @@ class Register:
         below, above = self.leaves
         positive = (below if wraps else above) and end - Fraction(2) ** last > least
         negative = (above if wraps else below) and end > least
-        some = not self.stays_zero
-        return [WITHIN, *[POSITIVE] * (some and positive), *[NEGATIVE] * (some and negative)]
+        moves = not self.stays_zero
+        return [WITHIN, *[POSITIVE] * (moves and positive), *[NEGATIVE] * (moves and negative)]
 
 
 def saturation_hits(

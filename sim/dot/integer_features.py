@@ -85,15 +85,15 @@ def _reaches_ends(config: DotConfig) -> tuple[bool, bool]:
 
 def hits(config: DotConfig, batch: Batch, outcome: DotResults) -> dict[str, Hits]:
     """The bins of each of these features that each dot product of `batch` hits."""
-    found: dict[str, Hits] = {}
+    hits_of: dict[str, Hits] = {}
     for name in _watched(config):
-        found[name] = _classes(config, name, _values(config, batch, outcome, name))
+        hits_of[name] = _classes(config, name, _values(config, batch, outcome, name))
     if config.status:
-        found["flags"] = [
+        hits_of["flags"] = [
             {(name, bool(flags >> FLAG_NAMES.index(name) & 1)) for name in _flags(config)}
             for flags in outcome.flags.tolist()
         ]
-    return found
+    return hits_of
 
 
 def _values(config: DotConfig, batch: Batch, outcome: DotResults, name: str) -> NDArray[np.int64]:
@@ -113,8 +113,8 @@ def _values(config: DotConfig, batch: Batch, outcome: DotResults, name: str) -> 
 
 
 def _classes(config: DotConfig, name: str, values: NDArray[np.int64]) -> Hits:
-    found: Hits = [set() for _ in values]
+    labels: Hits = [set() for _ in values]
     for label, (low, high) in _names(config, name).items():
         for row in np.flatnonzero(((values >= low) & (values <= high)).any(axis=1)):
-            found[row].add(label)
-    return found
+            labels[row].add(label)
+    return labels

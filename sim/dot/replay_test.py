@@ -83,9 +83,9 @@ class Probe:
 
 def _moves(unit: Any, pipeline: Pipeline, index: int) -> Any:
     """High when a block goes through section `index`, while the output is taken."""
-    behind = [i for i in sorted(pipeline.registered) if i >= index]
-    if behind:
-        return getattr(unit, f"{pipeline.sections[behind[0]].name}_leaves")
+    later = [i for i in sorted(pipeline.registered) if i >= index]
+    if later:
+        return getattr(unit, f"{pipeline.sections[later[0]].name}_leaves")
     return getattr(unit, f"{pipeline.sections[max(pipeline.registered)].name}_register_valid")
 
 
@@ -98,10 +98,10 @@ def _placed(port: Any, positions: tuple[int, ...]) -> int:
 def _probes(dut: Any, config: DotConfig) -> list[Probe]:
     """A probe for each section; none where the Verilog is not generated here."""
     values = section_values(config)
-    found = []
+    probes = []
     for index, part in enumerate(config.pipeline.sections):
         try:
-            found.append(Probe(dut, config.pipeline, index, values[part.name]))
+            probes.append(Probe(dut, config.pipeline, index, values[part.name]))
         except AttributeError:
             continue
-    return found
+    return probes

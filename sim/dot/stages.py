@@ -378,8 +378,8 @@ def compare_stages(
                 if compare is None or block >= len(values):
                     continue
                 if not _is_meaningless(config, batch, block, name):
-                    found = compare(_value(shape, values[block]), model)
-                    rows += [SectionRow(block, part.name, *texts) for texts in found]
+                    rows_of_texts = compare(_value(shape, values[block]), model)
+                    rows += [SectionRow(block, part.name, *texts) for texts in rows_of_texts]
     return rows
 
 

@@ -138,8 +138,8 @@ def _two_that_cancel(target: Target, rng: Generator, n: int) -> list[Batch]:
     left = np.abs(pair.of(a[:, 0, :1], b[:, 0, :1]).values + pair.of(near_a, near_b).values)
     nearest = np.where(left > 0, left, np.inf).argmin(axis=1)
     remains = np.arange(n) % 4 != 0
-    for side, found in ((a, near_a), (b, near_b)):
-        side[remains, 0, 1] = found[np.arange(n), nearest][remains]
+    for side, near in ((a, near_a), (b, near_b)):
+        side[remains, 0, 1] = near[np.arange(n), nearest][remains]
     c = np.where(rng.random(n) < 0.7, np.uint32(0), random_c(rng, n, special=0.0))
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
@@ -157,10 +157,10 @@ def alignment(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, scales, micro=_shift_of(lanes[:, 1], rng.random(n) < 0.7))]
 
 
-def _shift_of(lane: Ints, some: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _shift_of(lane: Ints, shifts: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Micro-exponents of a block in which one lane has them set, or in other rows none has."""
     bit = np.uint64(1) << (lane // 2).astype(np.uint64)
-    return np.where(some, bit, np.uint64(0))[:, None]
+    return np.where(shifts, bit, np.uint64(0))[:, None]
 
 
 LONG_CHAIN = 64
@@ -278,10 +278,12 @@ def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
     if not config.micro or batch.side:
         return batch
     shape = batch.a.shape[:2]
-    some = rng.random((len(batch), 1)) < 0.5
+    has_micro = rng.random((len(batch), 1)) < 0.5
     most = 2 ** (config.lanes // 2) - 1
     side = {
-        name: np.where(some, rng.integers(0, most, shape, np.uint64, endpoint=True), np.uint64(0))
+        name: np.where(
+            has_micro, rng.integers(0, most, shape, np.uint64, endpoint=True), np.uint64(0)
+        )
         for name in ("micro_a", "micro_b")
     }
     return replace(batch, side=side)

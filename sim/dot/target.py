@@ -36,8 +36,8 @@ class Pairs:
     @cached_property
     def limits(self) -> tuple[int, int]:
         """The least and the largest exponent of a product."""
-        found = self.exponents[self._usable]
-        return int(found.min()), int(found.max())
+        usable = self.exponents[self._usable]
+        return int(usable.min()), int(usable.max())
 
     @cache  # noqa: B019  # pairs live as long as the formats
     def _groups(self, negative: bool, power: bool) -> tuple[NDArray, Ints, Ints]:
@@ -104,8 +104,8 @@ class Pairs:
         for exponent, sign in set(zip(last.tolist(), negative.tolist(), strict=True)):
             where = (last == exponent) & (negative == sign)
             index, shares = self._endings(exponent, sign)
-            found = np.searchsorted(shares, rng.random(int(where.sum())))
-            picks[where] = index[np.minimum(found, len(index) - 1)]
+            places = np.searchsorted(shares, rng.random(int(where.sum())))
+            picks[where] = index[np.minimum(places, len(index) - 1)]
         return self._codes(picks)
 
     def _codes(self, picks: Ints) -> tuple[Codes, Codes]:
@@ -121,8 +121,8 @@ class Pairs:
 
     def find(self, value: float) -> tuple[int, int] | None:
         """Codes of a pair with this product."""
-        found = np.flatnonzero(self.table.values == value)
-        return None if found.size == 0 else divmod(int(found[0]), 2**self.table.b.format.bits)
+        places = np.flatnonzero(self.table.values == value)
+        return None if places.size == 0 else divmod(int(places[0]), 2**self.table.b.format.bits)
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ class WidePairs:
         a, b = self.formats.a, self.formats.b
         of_a = min(max(exponent, a.lsb), a.emax)
         left, right = a.encode(np.ldexp(1.0, of_a)), b.encode(np.ldexp(fraction, exponent - of_a))
-        found = a.values[left] * b.values[right] == value
-        return (int(left), int(right)) if found else None
+        is_exact = a.values[left] * b.values[right] == value
+        return (int(left), int(right)) if is_exact else None
 
 
 def _signs_of(rng: Generator, negative: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:

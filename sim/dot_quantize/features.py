@@ -18,19 +18,19 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     digits, in a narrower range, or not at all, the quantiser has few goals. Bins that few blocks
     hit are left to the quantiser alone.
     """
-    found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
+    bins, results = dot.goals(config.dot), quantize.goals(config.quantizer)
     carried_bits, (fmt,) = dot.carried_bits(config.dot), config.quantizer.formats
     source, running = config.quantizer.source, config.dot.accumulator.running
     fraction_bits = source.mantissa_bits
     if carried_bits < min(fmt.mantissa_bits + 2, fraction_bits) or running.emax < source.emax:
-        finite = {"normal", "subnormal"} & set(found["result"])
+        finite = {"normal", "subnormal"} & set(bins["result"])
         blocks = ["finite" if finite else "zeros only"]
-        return {**found, "format_rule": results["format_rule"], "block": blocks}
+        return {**bins, "format_rule": results["format_rule"], "block": blocks}
     largest = ["largest"] * (carried_bits >= fraction_bits)
-    results["value"] = [*found["result"], *largest]
+    results["value"] = [*bins["result"], *largest]
     for name, seldom in (("scale", "one"), ("range", quantize.ENDS[0])):
         results[name] = [label for label in results[name] if label != seldom]
-    return {**found, **results}
+    return {**bins, **results}
 
 
 def hits(
@@ -42,8 +42,8 @@ def hits(
         for products, made in zip(batch.products, outcome.products, strict=True)
     ]
     order = batch.order.tolist()
-    found = {}
+    hits_of = {}
     for name in parts[0]:
         rows = [bins for part in parts for bins in part[name]]
-        found[name] = [set().union(*(rows[i] for i in block)) for block in order]
-    return {**found, **quantize.hits(config.quantizer, outcome.blocks, outcome.codes)}
+        hits_of[name] = [set().union(*(rows[i] for i in block)) for block in order]
+    return {**hits_of, **quantize.hits(config.quantizer, outcome.blocks, outcome.codes)}

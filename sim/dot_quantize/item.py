@@ -56,8 +56,13 @@ def predict(config: DotQuantizeConfig, batch: Batch) -> DotQuantizeResults:
     """The golden model's results and codes for `batch`."""
     products = [dot.predict(config.dot, part) for part in batch.products]
     bits = np.concatenate([outcome.result for outcome in products])[batch.order]
-    blocks = quantize.Batch(0, 0, bits, np.zeros_like(bits), batch.number, bits[:, 0] * 0)
+    blocks = result_blocks(bits, batch.number)
     return DotQuantizeResults(products, blocks, quantize.predict(config.quantizer, blocks))
+
+
+def result_blocks(bits: NDArray[np.uint32], number: NDArray[np.int64]) -> quantize.Batch:
+    """Blocks of results (n, block) as the quantiser takes them."""
+    return quantize.Batch(0, 0, bits, np.zeros_like(bits), number, bits[:, 0] * 0)
 
 
 def blocks(config: DotQuantizeConfig, batch: Batch) -> list[Block]:

@@ -18,12 +18,16 @@ from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob
 from ..quantize import item as quantize
 from ..quantize import stimulus as quantize_stimulus
-from .item import Batch
+from ..quantize.carries import values_at_edges
+from .item import Batch, result_blocks
 
 VALUE_BLOCKS = 500
 """The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
 PEELED_SHARE, PEELED_BLOCKS = 16, 16
 """Share of dot products of `peeled`, which take seven blocks each, and its fewest blocks."""
+
+THROUGH_C = "through c"
+"""Sequence of dot products of zeros whose c is a value for the quantiser."""
 
 STEP = 37
 """Steps between the scales with which two sequences of values begin."""
@@ -92,9 +96,7 @@ def _through_c(
 
     Every second block is under scales around either end of the range, each in turn.
     """
-    with np.errstate(invalid="ignore"):  # signalling NaN
-        wide = quantize.values(config.quantizer, values.bits).astype(np.float32)
-    c = wide.view(np.uint32).ravel()
+    c = _widened(config, values.bits).ravel()
     target = Target(config.dot, turn % len(config.dot.formats))
     a, b = target.zeros(len(c), 1)
     a = draw(rng, finite_codes(target.format_a), a.shape)
@@ -104,8 +106,33 @@ def _through_c(
     near = near_scales(rng, (len(c), 1)), near_scales(rng, (len(c), 1))
     odd = (block % 2 == 1)[:, None]
     scales = np.where(odd, far[0], near[0]), np.where(odd, far[1], near[1])
-    batch = target.batch(a, b, scales, c, values.sequence)
+    batch = target.batch(a, b, scales, c, THROUGH_C)
     return dot_stimulus.for_unit(config.dot, rng, batch)
+
+
+def _widened(config: DotQuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """float32 bits of the dot unit's results."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return quantize.values(config.quantizer, bits).astype(np.float32).view(np.uint32)
+
+
+def results_at_edges(config: DotQuantizeConfig, batch: Batch, rng: Generator) -> Batch:
+    """The batch with many results brought to the threshold of their random words, by their c."""
+    products, start = [], 0
+    for part in batch.products:
+        first = batch.order[:, 0]
+        chosen = (start <= first) & (first < start + len(part))
+        if part.sequence == THROUGH_C and chosen.any():
+            rows = batch.order[chosen] - start
+            results = dot.predict(config.dot, part).result[rows]
+            blocks = result_blocks(results, batch.number[chosen])
+            aimed = values_at_edges(config.quantizer, blocks, rng).bits
+            moved, c = aimed != results, part.c.copy()
+            c[rows[moved]] = _widened(config, aimed[moved])
+            part = replace(part, c=c)
+        products.append(part)
+        start += len(part)
+    return replace(batch, products=products)
 
 
 def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch:
@@ -118,8 +145,8 @@ def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch
     """
     near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
     below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))
-    some = rng.integers(0, FLOAT32.significand_bits, blocks)
-    left = np.where(rng.random(blocks) < 0.5, 1, some)
+    any_digits = rng.integers(0, FLOAT32.significand_bits, blocks)
+    left = np.where(rng.random(blocks) < 0.5, 1, any_digits)
     exponent = rng.integers(-20, 21, blocks)
     small = rng.random(blocks) < 0.5
     exponent = np.where(small, FLOAT32.emin + rng.integers(*SMALL, blocks), exponent)

@@ -17,7 +17,7 @@ from ..quantize.item import CodesBeat, codes_beats, words
 from ..quantize.unit import codes_layout
 from .failures import complexity, describe_failure, simpler
 from .item import Batch, DotQuantizeResults, batch_of, block_of, blocks, plain
-from .stimulus import traffic
+from .stimulus import results_at_edges, traffic
 
 TENSOR_BLOCKS = 5000  # of real tensors in bulk mode, unless all are asked for
 
@@ -52,6 +52,13 @@ class DotQuantizeStream(StreamUnit):
     def placed(self, batch: Batch, places: NDArray[np.int64]) -> Batch:
         """The batch with numbered blocks, for the words of the shift register."""
         return replace(batch, number=places)
+
+    def aimed(self, batch: Batch) -> Batch:
+        """The batch with results at the threshold of the words of the shift register."""
+        config = self.config
+        if not (config.quantizer.is_stochastic and config.dot.load_c):
+            return batch
+        return results_at_edges(config, batch, self.job.rng("carries"))
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
         (batch,) = batches

@@ -1,7 +1,9 @@
 """A unit's share of a regression, as data that crosses into the simulator's process."""
 
 import json
+import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,16 +17,16 @@ from ..kinds import kind_of, named
 
 @dataclass(frozen=True)
 class UnitJob:
-    """What to simulate of one unit of any kind.
+    """A simulation of one unit of any kind.
 
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
     cycle by cycle and in bulk mode; 0 leaves it out. rounds: how often bulk mode sends its items,
     each time with other gaps and stalls (units with one stream in and one out). explains: describe
     the first failure, for which a unit may be built once more. coverage: of the Verilog's lines,
-    branches and toggles, beside the results of each run (.dat). verilog: simulate this file, not
+    branches and toggles, next to the results of each run (.dat). verilog: simulate this file, not
     the generated unit.
     generator: "module:function" that makes the Verilog, of the configuration and the arguments
-    behind it; None for the generated unit. predictor: "module:function" that predicts results; None
+    after it; None for the generated unit. predictor: "module:function" that predicts results; None
     is the golden model's. simulator: "module:function" that builds the simulation of bulk mode, of
     the top, the Verilog, a directory and the layout, in place of Verilator. builds: where
     simulations are compiled and kept; the job's directory when None. repeat: the command that
@@ -54,7 +56,7 @@ class UnitJob:
 
     @property
     def build_directory(self) -> Path:
-        """Where simulations are compiled and kept."""
+        """Directory in which simulations are compiled and kept."""
         return self.builds or self.directory
 
     def rng(self, purpose: str) -> np.random.Generator:
@@ -100,7 +102,7 @@ class UnitJob:
         return cls(**values)
 
     def report(self, failure: str, details: Sequence[str], waves: str = "cycle.fst") -> str:
-        """What people read of a failure: what, in which unit, details, waves, how to repeat it."""
+        """Text for people: the failure, its unit, details, waves, the command that repeats it."""
         lines = [failure, f"seed {self.seed}, unit {self.name}: {self.config}", *details]
         if self.waves:
             lines.append(f"waves: {self.directory}/{waves}")
@@ -125,14 +127,14 @@ class Failure:
     got: list[Any]
     want: list[Any]
     where: str
-    """Which run, and the number of the item in it."""
+    """The run, and the number of the item in it."""
     before: list[dict[str, Any]] = field(default_factory=list)
     timing: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class CycleReport:
-    """What the cycle-by-cycle bench found out; written as JSON by its test."""
+    """Results of the cycle-by-cycle bench; its test writes them as JSON."""
 
     compared: int = 0
     cycles: int = 0
@@ -153,3 +155,31 @@ class CycleReport:
         values = json.loads(path.read_text())
         values["failures"] = [Failure(**failure) for failure in values["failures"]]
         return cls(**values)
+
+
+KEPT_ERRORS = 2  # of a kind
+
+
+class ErrorLog:
+    """Errors of a run, into its report: the first of each kind, then the number of the others.
+
+    Errors of a kind differ in numbers alone.
+    """
+
+    def __init__(self, report: CycleReport) -> None:
+        self.report = report
+        self.kinds: Counter[str] = Counter()
+
+    def add(self, text: str) -> None:
+        kind = re.sub(r"0x[0-9a-f]+|\d+", "#", text)
+        self.kinds[kind] += 1
+        if self.kinds[kind] <= KEPT_ERRORS:
+            self.report.errors.append(text)
+
+    def finish(self) -> None:
+        """Note how many errors were left out."""
+        self.report.errors += [
+            f"{count - KEPT_ERRORS} more: {kind}"
+            for kind, count in self.kinds.items()
+            if count > KEPT_ERRORS
+        ]

@@ -33,7 +33,7 @@ from .unit import UnitResult
 BUILD = Path("build/sim")
 TRAFFIC = 2000
 QUICK_TRAFFIC = 1000
-"""Of each unit of the default matrix."""
+"""Dot products cycle by cycle of each unit of the default matrix."""
 _RESULTS, _COVERAGE = "results.xml", "coverage"
 _STATE, _KEPT = "state.json", "results"
 """Seed and key of a run that is not finished, and results of its units that have passed."""
@@ -72,10 +72,10 @@ def select(units: Sequence[Unit], names: Sequence[str]) -> list[Unit]:
     """The units of these names or shell patterns; ValueError for one that fits none."""
     chosen: list[Unit] = []
     for name in names:
-        found = [unit for unit in units if fnmatch.fnmatchcase(unit.name, name)]
-        if not found:
+        matching = [unit for unit in units if fnmatch.fnmatchcase(unit.name, name)]
+        if not matching:
             raise ValueError(f"only must name units of the matrix (see --list), not {name!r}")
-        chosen += [unit for unit in found if unit not in chosen]
+        chosen += [unit for unit in matching if unit not in chosen]
     return chosen
 
 

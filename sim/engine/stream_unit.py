@@ -163,8 +163,8 @@ class StreamUnit(ABC):
         """The report of a failure, for people."""
 
     @classmethod
-    def run(cls, job: UnitJob, progress: Progress, found: UnitResult) -> None:
-        """Simulate the job; results go to `found`."""
+    def run(cls, job: UnitJob, progress: Progress, result: UnitResult) -> None:
+        """Simulate the job; results go to `result`."""
         unit = cls(job)
         progress("verilog")
         verilog = verilog_of(job)
@@ -173,16 +173,16 @@ class StreamUnit(ABC):
         failures: list[Failure] = []
         if job.traffic and job.simulator is None:
             progress("traffic")
-            failures = run_cycles(job, cast(Build, build), found)
+            failures = run_cycles(job, cast(Build, build), result)
         try:
             if job.bulk:
                 progress("bulk")
-                failures += unit._run_bulk(build, found)
+                failures += unit._run_bulk(build, result)
         finally:  # a deadlock in bulk mode does not hide what was found before
-            found.failures = failures
+            result.failures = failures
             if failures and job.explains:
                 progress("report")
-                found.report = unit.report(verilog, failures[0])
+                result.report = unit.report(verilog, failures[0])
 
     def simulation(self, verilog: Path) -> Simulation:
         """The unit in its bench top, or in the simulator that the job names."""
@@ -287,7 +287,7 @@ class StreamUnit(ABC):
             stall = stalls[(place + turn) % len(CHANCES)]
             yield StallChances(gaps[place], stall, int(rng.integers(2**31)))
 
-    def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
+    def _run_bulk(self, build: Simulation, result: UnitResult) -> list[Failure]:
         """Run all rounds, up to the first that fails."""
         job = self.job
         batches = self.batches()
@@ -304,35 +304,35 @@ class StreamUnit(ABC):
         ):
             results += len(sent.got)
             seconds += max(sent.report.seconds, 1e-9)
-            found.bulk_rate = results / seconds
+            result.bulk_rate = results / seconds
             if sent.report.unit_seconds is not None:
                 unit_seconds += sent.report.unit_seconds
-                found.unit_share = unit_seconds / seconds
-            before = found.compared
-            failures = self._compared(sent, found)
+                result.unit_share = unit_seconds / seconds
+            before = result.compared
+            failures = self._compared(sent, result)
             if results > len(sent.got):
-                found.repeated += found.compared - before
-            if found.errors:
+                result.repeated += result.compared - before
+            if result.errors:
                 break
         return failures
 
-    def _compared(self, sent: Sent, found: UnitResult) -> list[Failure]:
+    def _compared(self, sent: Sent, result: UnitResult) -> list[Failure]:
         """The first wrong items of one round."""
         got, want = sent.got, sent.want
         count = min(len(got), len(want))
         wrong = np.flatnonzero((got[:count] != want[:count]).any(axis=1))
-        found.compared += count
-        found.mismatches += len(wrong)
+        result.compared += count
+        result.mismatches += len(wrong)
         if len(got) != len(want):
-            found.errors.append(f"bulk: {len(want)} {found.items} gave {len(got)} results")
+            result.errors.append(f"bulk: {len(want)} {result.items} gave {len(got)} results")
         if len(wrong):
-            found.errors.append(f"bulk: {len(wrong)} results differ from the model's")
+            result.errors.append(f"bulk: {len(wrong)} results differ from the model's")
         failures = [
             Failure(
                 self._plain_at(sent, i),
                 self.result(got[i]),
                 self.result(want[i]),
-                f"bulk, {found.items[:-1]} {i}",
+                f"bulk, {result.items[:-1]} {i}",
             )
             for i in wrong[:KEPT_FAILURES].tolist()
         ]

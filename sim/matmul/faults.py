@@ -1,7 +1,7 @@
 """Faults around a matrix unit: each leaves the documented status and harms no other job.
 
-A fault is a coroutine of a Bench: of packets, resets and counters here, of software in misuse.py.
-After each the bench runs a job, which must come out right.
+A fault is a coroutine of a Bench: of packets and resets here, of counters in counter_ends.py, of
+software in misuse.py. After each the bench runs a job, which must come out right.
 """
 
 from collections.abc import Callable, Coroutine
@@ -12,10 +12,9 @@ from typing import Any
 
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...model.units.matmul.layout import pack_c
-from . import misuse
+from . import counter_ends, misuse
 from .bench import Bench
 from .ends import until
-from .features import COUNTER_ENDS
 from .item import Product
 from .stimulus import least_cycles, long_blocks, short_counts, tile_shapes
 
@@ -84,9 +83,9 @@ async def _broken(
         bench.ends.send(name, sent, keep if name == side else None)
     await bench.ends.start()
     status = await bench.ends.ended(bench.patience(product))
-    found = await bench.ends.errors()
+    raised = await bench.ends.errors()
     may_be = {f"{side}_early_last"} if empty else set()
-    bench.check(found - may_be == {error}, f"STATUS has {sorted(found)}, wanted {error} alone")
+    bench.check(raised - may_be == {error}, f"STATUS has {sorted(raised)}, wanted {error} alone")
     bench.check(not status["done"], "STATUS.done is 1 after an error")
     sent = {name: len(packet) for name, packet in packets.items()}
     if keep is not None:
@@ -129,9 +128,9 @@ async def both_end_early(bench: Bench) -> None:
     await bench.ends.write("IRQ_ENABLE", error=1)
     await bench.begin(product, packets)
     status = await bench.ends.ended(bench.patience(product))
-    found = await bench.ends.errors()
+    raised = await bench.ends.errors()
     wanted = {f"{side}_early_last" for side in packets}
-    bench.check(bool(found) and found <= wanted, f"STATUS has {sorted(found)}")
+    bench.check(bool(raised) and raised <= wanted, f"STATUS has {sorted(raised)}")
     bench.check(not status["done"], "STATUS.done is 1 after an error")
     await _check_broken(bench, product, {side: len(packet) for side, packet in packets.items()})
     await bench.ends.clear_status()
@@ -254,10 +253,10 @@ async def senders_amid(bench: Bench) -> None:
     await bench.begin(product, packets)
     status = await bench.ends.ended(2 * patience)
     bench.check(not status["done"], "a job of rests came to its end")
-    found = await bench.ends.errors()
+    raised = await bench.ends.errors()
     wrong_length = {f"{side}_early_last" for side in packets}
     wrong_length |= {f"{side}_late_last" for side in packets}
-    bench.check(bool(found) and found <= wrong_length, f"STATUS has {sorted(found)}")
+    bench.check(bool(raised) and raised <= wrong_length, f"STATUS has {sorted(raised)}")
     await _flush_senders(bench)
 
 
@@ -275,93 +274,10 @@ async def nothing_follows(bench: Bench, soft: bool) -> None:
     await bench.ends.start()
     bench.ends.send("a", packets["a"][:-1])
     await bench.ends.cycles(SILENCE)
-    found = await bench.ends.errors()
-    bench.check(found <= {"a_early_last"}, f"STATUS has {sorted(found)}")
+    raised = await bench.ends.errors()
+    bench.check(raised <= {"a_early_last"}, f"STATUS has {sorted(raised)}")
     bench.check(bool((await bench.ends.read("STATUS"))["busy"]), "not busy before B has ended")
     await (_soft_reset(bench) if soft else _pin_reset(bench))
-
-
-SETTLE = 8  # cycles for which something is waited for
-ROOM = 8  # tiles between the array and the stream of C, without registers and rows
-LATE = 3  # beats after the end of a packet
-
-
-async def near_ends(bench: Bench) -> None:
-    """Each counter reaches its highest bit, and wraps: it goes on counting, and no other does."""
-    if not bench.ends.counter_registers:
-        return
-    for end in COUNTER_ENDS:
-        await _every_wait(bench, end)
-        await _one_tile(bench, end)
-        await _discarded(bench, end)
-
-
-async def _every_wait(bench: Bench, end: str) -> None:
-    """The streams go on one after the other: A, B and D are waited for, then C."""
-    config = bench.config
-    rows_of_a_beat = -(-config.c_bytes // config.unit_bytes("c"))
-    tiles = config.latency + config.buffered_tiles + 3 * rows_of_a_beat + ROOM
-    product = _started_at_d(bench, (1, tiles), 1)
-    sides = [*product.packets(config), "c"]
-    for side in sides:
-        bench.ends.stop(side)
-    await bench.begin(product, product.packets(config))
-    await bench.lift(end)
-    whole, tile = product.tiles(config), Tiles(1, 1, 1)
-    for side in sides:
-        await bench.ends.cycles(SETTLE)
-        bench.ends.resume(side)
-        await bench.ends.cycles(config.bytes_of(side, tile))
-        if side == sides[-2]:  # until results have nowhere to go
-            await bench.ends.cycles(least_cycles(config, whole))
-    await bench.finish(product)
-
-
-async def _one_tile(bench: Bench, end: str) -> None:
-    """One tile alone waits for the dot unit's interval."""
-    product = bench.product((1, 1), 2 * bench.config.latency + 2)
-    bench.ends.stop("a")
-    await bench.begin(product, product.packets(bench.config))
-    await bench.lift(end)
-    bench.ends.resume("a")
-    await bench.finish(product)
-
-
-async def _discarded(bench: Bench, end: str) -> None:
-    """A is too long, which ends the job before a byte of the others was taken."""
-    config, ends = bench.config, bench.ends
-    product = _started_at_d(bench, (1, 1), 1)
-    packets = product.packets(config)
-    packets["a"] += bench.rng.randbytes(LATE * config.stream_bytes("a"))
-    for side in packets:
-        ends.stop(side)
-    await bench.begin(product, packets)
-    await bench.lift(end)
-    ends.resume("a")
-    await ends.cycles(SETTLE + len(packets["a"]))
-    for side in packets:
-        ends.resume(side)
-    await ends.ended(bench.patience(product))
-    errors = await ends.errors()
-    bench.check(errors == {"a_late_last"}, f"STATUS has {sorted(errors)}, wanted a_late_last alone")
-    counters = await bench.counters()
-    bench.check_parts(counters)
-    for side, packet in packets.items():
-        count, least = counters[f"DISCARDED_{side.upper()}"], len(packet) * (side != "a")
-        bench.check(
-            least <= count <= len(packet),
-            f"DISCARDED_{side.upper()} is {count}, wanted {least} to {len(packet)}",
-        )
-    ends.sink.recv_nowait()  # the packet of C, ended early
-    await ends.clear_status()
-
-
-def _started_at_d(bench: Bench, tiles: tuple[int, int], blocks: int) -> Product:
-    """A product of these tiles, with a D where the unit takes one."""
-    while True:
-        product = bench.product(tiles, blocks)
-        if product.d is not None or not bench.config.initial_c:
-            return product
 
 
 @dataclass(frozen=True)
@@ -395,7 +311,7 @@ FAULTS = {
     "errors stay": Fault(misuse.errors_stay),
     "a D that nobody asked for": Fault(nobody_asked, "d"),
     **{f"stops {side}": Fault(partial(stops, side=side), side) for side in ("a", "b", "c", "d")},
-    "counters near their ends": Fault(near_ends),
+    "counters near their ends": Fault(counter_ends.near_ends),
     "zero shape": Fault(misuse.zero_shape),
     "unknown format": Fault(misuse.unknown_format),
     "unknown option": Fault(misuse.unknown_option),

@@ -8,7 +8,7 @@ from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS, REGISTERS
 from ..bench.operands import E4M3_CLASSES
 from .ends import STATES
 from .item import Product
-from .stimulus import has_e4m3_scales, scale_bins, shapes, tile_shapes
+from .stimulus import has_e4m3_scales, job_held_back, scale_bins, shapes, tile_shapes
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
 ACTIVITIES = ("idle", "busy")
@@ -29,9 +29,7 @@ def goals(
 
     lifted: counters that the bench can bring to their ends.
     """
-    # How long the array waits for a dot unit depends on the widths of the streams, too.
-    certain = [name for name in lifted if _can_count(config, name) and name != "WAIT_UNIT"]
-    ends = [(name, end) for name in certain for end in COUNTER_ENDS]
+    ends = [(name, end) for name in lifted if _can_count(config, name) for end in COUNTER_ENDS]
     return {
         "tiles": list(tile_shapes(config)),
         "blocks": list(dict.fromkeys(blocks for _, blocks in shapes(config))),
@@ -76,7 +74,7 @@ def hits(
 def _can_count(config: MatmulConfig, name: str) -> bool:
     if name in ("WAIT_D", "DISCARDED_D"):
         return config.initial_c
-    return name != "WAIT_UNIT" or config.dot.interval > 1
+    return name != "WAIT_UNIT" or job_held_back(config) is not None
 
 
 def _can_fail(config: MatmulConfig, error: str) -> bool:

@@ -21,8 +21,8 @@ async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
     status = await bench.ends.read("STATUS")
     bench.check(not status["busy"], f"a job runs with {register} = {value}")
     bench.check(not status["done"], f"done stays after a start with {register} = {value}")
-    found = await bench.ends.errors()
-    bench.check(found == {error}, f"STATUS has {sorted(found)}, wanted {error} alone")
+    raised = await bench.ends.errors()
+    bench.check(raised == {error}, f"STATUS has {sorted(raised)}, wanted {error} alone")
     bench.hits.append({"error": {error}})
     await bench.ends.clear_status()
 
@@ -56,9 +56,9 @@ async def too_large(bench: Bench) -> None:
             accepted = await bench.ends.poke(register.offset, value)
             bench.check(not accepted, f"{name} = {value} was accepted")
             bench.check(await bench.ends.read(name) == before, f"{name} changed by {value}")
-            found = await bench.ends.errors()
+            raised = await bench.ends.errors()
             bench.check(
-                found == {"bad_value"}, f"STATUS has {sorted(found)}, wanted bad_value alone"
+                raised == {"bad_value"}, f"STATUS has {sorted(raised)}, wanted bad_value alone"
             )
             await bench.ends.clear_status()
     bench.hits.append({"error": {"bad_value"}})
@@ -155,8 +155,8 @@ async def errors_one_by_one(bench: Bench) -> None:
     await ends.start()
     left = {"bad_value", "bad_shape", "bad_format"}
     for name in bench.rng.sample(sorted(left), len(left)):
-        found = await ends.errors()
-        bench.check(found == left, f"STATUS has {sorted(found)}, wanted {sorted(left)}")
+        raised = await ends.errors()
+        bench.check(raised == left, f"STATUS has {sorted(raised)}, wanted {sorted(left)}")
         place = status.field(name).low
         for byte in set(range(4)) - {place // 8}:
             await ends.poke(status.offset + byte, 0xFF, size=1)

@@ -147,6 +147,28 @@ def short_counts(config: MatmulConfig) -> list[int]:
     return [count for count in counts if count <= last]
 
 
+def job_held_back(config: MatmulConfig) -> tuple[str, tuple[int, int], int] | None:
+    """A job whose steps wait for the dot unit alone, once the stream that held it back goes on.
+
+    (that stream, tiles down and across, blocks of K). By then the buffers have the other operands.
+    None for a unit that never waits, or only if stalls happen to fill its buffers.
+    """
+    dot, depth, tiles = config.dot, config.depth, config.dot.interleave + 1
+    # Registers before the loop take steps in, too.
+    least = dot.latency - dot.interval + 2
+    if dot.interval == 1:
+        return None
+    if all(2 * config.unit_bytes(s) <= dot.interval * config.stream_bytes(s) for s in "ab"):
+        return "a", (1, 1), 2 * (dot.latency + 1)
+    if config.initial_c and 2 * depth >= least:
+        return "d", (1, 1), 2 * depth
+    if config.keep_b and depth >= least:  # the second row takes B from the buffer
+        return "b", (2, 1), depth
+    if config.group == dot.interleave and 2 * depth // tiles >= least:
+        return "a", (1, tiles), min(2 * depth // tiles, depth)  # its last group takes A from there
+    return None
+
+
 def many_along(config: MatmulConfig, axis: int) -> Tiles:
     """One tile of one block with MANY more along an axis.
 

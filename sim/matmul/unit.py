@@ -213,11 +213,11 @@ def _registers(file: Path) -> dict[str, int]:
     names = {register.offset: name for name, register in REGISTERS.items()}
     *lines, _ = file.read_text().split("\n")
     pairs = [line.split() for line in lines]
-    found = {names[int(address, 16)]: int(value, 16) for address, value in pairs}
-    missing = next((name for name in _READ if name not in found), None)
+    values = {names[int(address, 16)]: int(value, 16) for address, value in pairs}
+    missing = next((name for name in _READ if name not in values), None)
     if missing:
         raise SimulationError(f"{file}: ends before the value of {missing}")
-    return found
+    return values
 
 
 @contextmanager

@@ -44,13 +44,14 @@ async def matmul_test(dut: Any) -> None:
     report = bench.report
     report.seconds = time.perf_counter() - started
     tally = Tally("matmul", goals(bench.config, faults, bench.ends.counter_registers))
-    for found in bench.hits:
-        for name, bins in found.items():
+    for hits in bench.hits:
+        for name, bins in hits.items():
             tally.add(name, bins)
     tally.sample()
     missed = conclude(bench.job.directory, report)
     if missed:
         bench.error(missed)
+    bench.errors.finish()
     report.save(bench.job.directory / "cycle.json")
     assert not report.errors, "; ".join(report.errors)
 

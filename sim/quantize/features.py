@@ -79,13 +79,13 @@ def hits(
     if config.select is None:
         return _hits(config, batch, outcome)
     tried = by_each_format(config, batch, outcome)
-    found: dict[str, list[set[object]]] = _choice_hits(config, batch, outcome, tried)
+    hits_of: dict[str, list[set[object]]] = _choice_hits(config, batch, outcome, tried)
     for mode, made in enumerate(tried):  # what is not chosen has been compared
         for name, bins in _hits(config.with_mode, replace(batch, mode=mode), made).items():
-            column = found.setdefault(name, [set() for _ in range(len(batch))])
+            column = hits_of.setdefault(name, [set() for _ in range(len(batch))])
             for own, more in zip(column, bins, strict=True):
                 own |= more
-    return found
+    return hits_of
 
 
 def _hits(
@@ -324,10 +324,10 @@ def _choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
     """
     if config.select is None:
         return {}
-    found = [CHOSEN[0], *ALIKE[1:]]
+    bins = [CHOSEN[0], *ALIKE[1:]]
     if config.select > max(fmt.mantissa_bits for fmt in config.formats):
-        found += [CHOSEN[1], ALIKE[0], *[BESIDE] * (config.nonfinite == "element")]
-    return {"choice": found}
+        bins += [CHOSEN[1], ALIKE[0], *[BESIDE] * (config.nonfinite == "element")]
+    return {"choice": bins}
 
 
 def _choice_hits(
@@ -356,13 +356,13 @@ def by_each_format(
     """Results of the blocks in each format, poisoned as `outcome` is."""
     words = replace(batch, words=words_of(config, batch))
     poisoned = outcome.scale == E8M0.nan_code
-    found = []
+    outcomes = []
     for one in config.alternatives:
         made = predict(QuantizeConfig(**{**one.arguments, "random": "stream"}), words)
         codes = np.where(poisoned[:, None], 0, made.codes)
         scale = np.where(poisoned, outcome.scale, made.scale)
-        found.append(replace(made, codes=codes, scale=scale))
-    return found
+        outcomes.append(replace(made, codes=codes, scale=scale))
+    return outcomes
 
 
 def errors(
@@ -376,12 +376,12 @@ def errors(
     exponent = np.maximum(np.frexp(magnitude.max(axis=1))[1] - 1, E8M0.emin)
     assert config.select is not None
     step = np.ldexp(1.0, exponent - config.select)[:, None]
-    found = []
+    errors = []
     for fmt, made in zip(config.formats, tried, strict=True):
         scale = np.ldexp(1.0, made.scale.astype(np.int64) - E8M0.bias)[:, None]
         element = np.where(finite, np.abs(fmt.values[made.codes]), 0.0)
-        found.append(((magnitude // step - element * scale // step) ** 2).sum(axis=1))
-    return np.array(found)
+        errors.append(((magnitude // step - element * scale // step) ** 2).sum(axis=1))
+    return np.array(errors)
 
 
 def _finite(config: QuantizeConfig, batch: Batch) -> NDArray[np.bool_]:

@@ -193,9 +193,9 @@ def extremes(target: Target, rng: Generator, n: int) -> Bits:
     normal = fmt.values[class_codes(fmt)["smallest_normal"][0]]
     top = 2 ** (target.config.source.exponent_bits - 1) - 1
     exponent = top - fmt.emax + np.array([0, 1])
-    found = [target.floats(target.ones, -1), 1, *target.nearest(np.ldexp(normal, exponent))]
+    ends = [target.floats(target.ones, -1), 1, *target.nearest(np.ldexp(normal, exponent))]
     bits = target.floats(rng.integers(0, target.ones, (n, target.config.block)), 0)
-    bits[:, : len(found)] = found
+    bits[:, : len(ends)] = ends
     return _signs(target, rng, rng.permuted(bits, axis=1))
 
 
@@ -291,8 +291,8 @@ def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.u
     few = np.ldexp(rng.integers(1, 16, n), np.frexp(near)[1] - 4)
     with np.errstate(over="ignore", under="ignore"):
         floats = [x.astype(np.float32).view(np.uint32) for x in (near, few)]
-    some = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
-    kinds = [*floats, some[0] >> 9, some[1], rng.choice(np.array(ENDS, np.uint32), n)]
+    patterns = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
+    kinds = [*floats, patterns[0] >> 9, patterns[1], rng.choice(np.array(ENDS, np.uint32), n)]
     return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.4, 0.05, 0.05, 0.1]), kinds)
 
 
@@ -357,10 +357,10 @@ CARRIES = "carries"
 def _sequences(
     config: QuantizeConfig,
 ) -> dict[str, tuple[Callable[[Target, Generator, int], Any], int]]:
-    found: dict[str, tuple[Callable[[Target, Generator, int], Any], int]] = dict(SEQUENCES)
-    found |= OUTER if config.outer_bits else {}
-    found |= {CARRIES: (carries, 2)} if config.word_bits else {}
-    return found | ({COMMON: (common, 2)} if config.selector_bits else {})
+    sequences: dict[str, tuple[Callable[[Target, Generator, int], Any], int]] = dict(SEQUENCES)
+    sequences |= OUTER if config.outer_bits else {}
+    sequences |= {CARRIES: (carries, 2)} if config.word_bits else {}
+    return sequences | ({COMMON: (common, 2)} if config.selector_bits else {})
 
 
 def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:

@@ -60,7 +60,7 @@ def operand_pairs(rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArra
     apart = rng.integers(-30, 31, n) << 23
     near = np.clip(any_a + apart, 0, 0x7F7FFFFF)
     near = near & ~0x7FFFFF | any_b & 0x7FFFFF
-    beside = np.clip(any_a + rng.integers(-3, 4, n), 0, 0x7F7FFFFF)
+    close = np.clip(any_a + rng.integers(-3, 4, n), 0, 0x7F7FFFFF)
     subnormal = rng.integers(0, 1 << 24, n)
     huge = rng.integers(0x7E000000, 0x7F800000, n)
     # A few bits only, far apart: sums that lie half-way between two float32.
@@ -69,7 +69,7 @@ def operand_pairs(rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArra
     for a, b in [
         (any_a, any_b),
         (any_a, near),
-        (any_a, beside),
+        (any_a, close),
         (subnormal, rng.integers(0, 1 << 24, n)),
         (huge, rng.integers(0x7E000000, 0x7F800000, n)),
         (sparse, half),

@@ -43,14 +43,14 @@ def results(name, directory, builds, streams=ALONE, *, wrong=False):
     assert stream is not None
     unit = stream(job)
     build, batches = unit.build(verilog), unit.batches()
-    records, found = directory / "records", directory / "results"
+    records, results = directory / "records", directory / "results"
     order = np.arange(sum(map(len, batches)))
     unit.write(records, batches, unit.arranged(batches, order))
     words = []
     for seed in SEEDS:
         gap, stall = streams
-        bulk.run(build, records, found, gap=gap, stall=stall, seed=seed)
-        words.append(bulk.read_results(found, unit.layout().words))
+        bulk.run(build, records, results, gap=gap, stall=stall, seed=seed)
+        words.append(bulk.read_results(results, unit.layout().words))
         assert len(words[-1]) >= len(order)  # codes leave in beats
     return words
 

@@ -273,9 +273,9 @@ def test_align_shifter(formats, fraction_bits):
     """RZ(product x 2^(F - fraction - distance)) at every distance, over products of every size."""
     widths = Widths(DotConfig(formats=formats, lanes=4, accumulator=f"aligned:{fraction_bits}"))
     distance_bits = widths.exponent_bits
-    some = np.arange(2**widths.product_bits)[:: max(1, 2**widths.product_bits // 512)]
-    distance = np.repeat(np.arange(2**distance_bits), len(some))
-    terms = np.tile(some, 2**distance_bits)
+    products = np.arange(2**widths.product_bits)[:: max(1, 2**widths.product_bits // 512)]
+    distance = np.repeat(np.arange(2**distance_bits), len(products))
+    terms = np.tile(products, 2**distance_bits)
     shift = fraction_bits - widths.product_fraction_bits - distance
     left, right = np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 62)
     magnitude = (terms << left) >> right

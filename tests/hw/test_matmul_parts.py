@@ -187,7 +187,7 @@ def test_ring(panel, repeats, gap, stall):
             ctx.set(ring.i.valid, 0)
 
     async def marks(ctx):
-        """What the words fetched are, by their number alone."""
+        """Marks of the words fetched, by their number alone."""
         number = 0
         while True:
             again = number // panel % repeats < repeats - 1

@@ -103,8 +103,8 @@ def test_no_error_is_larger_than_its_bits(formats, rule, rounding):
     for part in (bits, second):
         batch = item.Batch(0, 0, part, zeros, number, zeros[:, 0])
         tried = features.by_each_format(config, batch, item.predict(config, batch))
-        found = features.errors(config, batch, tried)
-        single = np.sqrt(found).max(axis=1) if part is bits else most
+        errors = features.errors(config, batch, tried)
+        single = np.sqrt(errors).max(axis=1) if part is bits else most
         most = np.maximum(most, single)
     for fmt, largest in zip(config.formats, most, strict=True):
         assert largest <= largest_error(config, fmt)

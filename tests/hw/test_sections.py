@@ -88,11 +88,11 @@ def test_multiply(formats):
     widths, got = path.widths, path.out["multiply"]
     a, b = widths.config.formats[-1]
     place = widths.product_fraction_bits - a.mantissa_bits - b.mantissa_bits
-    found = got["products"]
-    products = np.where(found["sign"], -found["significand"], found["significand"])
+    terms = got["products"]
+    products = np.where(terms["sign"], -terms["significand"], terms["significand"])
     path.same(products, path.stages["product"] << place)
-    exponent = found["exponent"] + widths.exponent_min
-    path.same(np.where(found["nonzero"], exponent, NO_EXPONENT), path.stages["unit_exponent"])
+    exponent = terms["exponent"] + widths.exponent_min
+    path.same(np.where(terms["nonzero"], exponent, NO_EXPONENT), path.stages["unit_exponent"])
     path.same(path.out["decode"]["scale"], path.stages["scale"])
 
 

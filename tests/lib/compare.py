@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from cases import Cases
-from mxdot.model import Accumulator, dot
+from mxdot.model import FORMATS, Accumulator, MXArray, dot
 from rational import dot as oracle
 
 FLAGS = oracle.Result._fields[1:]
@@ -42,6 +42,21 @@ def fast_results(cases: Cases, accumulator: Accumulator | str) -> list[oracle.Re
     trace = dot(cases.a, cases.b, accumulator, cases.c, trace=True, **options)
     columns = [trace.result.view(np.uint32), *(getattr(trace.flags, name) for name in FLAGS)]
     return [oracle.Result(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+def model_dot(fmt_a, fmt_b, blocks, accumulator, c=0) -> oracle.Result:
+    """`oracle.dot` by `mxdot.model.dot`; zeros fill up the shorter ones of several blocks."""
+    size = max(len(codes) for codes, *_ in blocks)
+
+    def operand(fmt: str, side: int) -> MXArray:
+        codes = [code for block in blocks for code in block[side] + [0] * (size - len(block[side]))]
+        scales = np.array([[block[2 + side] for block in blocks]], np.uint8)
+        return MXArray(np.array([codes], FORMATS[fmt].dtype), scales, fmt, size)
+
+    a, b = operand(fmt_a, 0), operand(fmt_b, 1)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        cases = Cases(a, b, np.array([c], np.uint32).view(np.float32))
+        return fast_results(cases, accumulator)[0]
 
 
 def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[oracle.Result]:

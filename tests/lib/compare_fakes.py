@@ -35,8 +35,8 @@ def measure(verilog: str, top: str, flow: Any, *, cache_dir: Path, **reading: An
     """An area that grows with F; refuses units of 4 lanes."""
     if " x4 " in verilog:
         raise RuntimeError("synthesis failed\nand says more")
-    found = re.search(r"(?:aligned|fused|hopper):?(\d*)", verilog)
-    bits = int(found[1] or 13) if found else 16 if "int8" in verilog else 40
+    digits = re.search(r"(?:aligned|fused|hopper):?(\d*)", verilog)
+    bits = int(digits[1] or 13) if digits else 16 if "int8" in verilog else 40
     base = {"e4m3": 8000, "e5m2": 7000}.get(verilog.split()[2] if " " in verilog else "", 6000)
     sections = {
         "multiply": base * 0.4,
@@ -66,8 +66,8 @@ def evaluate(
 ) -> list[Record]:
     """6 dB for each bit of F, less for long dot products; 24 bits are exact."""
     text = str(rule)
-    found = re.search(r"\d+", text)
-    bits = int(found[0]) if found else 24
+    digits = re.search(r"\d+", text)
+    bits = int(digits[0]) if digits else 24
     own = None if text in ("exact", "int32") else 6.0 * bits + 10
     return [
         Record(
@@ -113,8 +113,8 @@ def energy(config: Any, flow: Any, *, cache_dir: Path, verilog: str) -> Record:
 
 def encode(rule: Any, pair: Any, *, lanes: int, sentences: Sequence[str]) -> Record:
     """A similarity that grows with F."""
-    found = re.search(r"\d+", str(rule))
-    own = 0.99 - 2.0 ** -(int(found[0]) if found else 24)
+    digits = re.search(r"\d+", str(rule))
+    own = 0.99 - 2.0 ** -(int(digits[0]) if digits else 24)
     return Record(
         {
             "sentences": len(sentences),

@@ -49,20 +49,20 @@ def statements(text: str) -> list[Statement]:
     """All of a page, in its order; the rows of a generated table are held by `test_docs.py`."""
     generated = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.S)
     text = generated.sub(r"Generated table \1.", text)
-    section, found = "", []
+    section, made = "", []
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip("\n").splitlines()
         while lines and (heading := re.match(r"#+ (.*)", lines[0])):
             section = heading[1]
             lines = lines[1:]
         for part in _parts(lines):
-            found.append(Statement(section, part, _equal(found, section, part)))
-    return found
+            made.append(Statement(section, part, _equal(made, section, part)))
+    return made
 
 
-def _equal(found: list[Statement], section: str, text: str) -> int:
+def _equal(made: list[Statement], section: str, text: str) -> int:
     """How many of these statements are the same."""
-    return sum((other.section, other.text) == (section, text) for other in found)
+    return sum((other.section, other.text) == (section, text) for other in made)
 
 
 def _parts(lines: list[str]) -> Iterator[str]:
@@ -106,8 +106,8 @@ class Row:
 
 def rows(text: str) -> list[Row]:
     """Rows of all tables of a page."""
-    found = re.findall(r"^\| `([0-9a-f]{8})` \| (.*?) \| (.*?) \| (.*?) \|$", text, re.M)
-    return [Row(key, words, says, _names(says), _names(bins)) for key, words, says, bins in found]
+    cells = re.findall(r"^\| `([0-9a-f]{8})` \| (.*?) \| (.*?) \| (.*?) \|$", text, re.M)
+    return [Row(key, words, says, _names(says), _names(bins)) for key, words, says, bins in cells]
 
 
 def _names(cell: str) -> tuple[str, ...]:
@@ -132,15 +132,15 @@ def has_test(name: str) -> bool:
 def _points() -> dict[str, frozenset[str]]:
     """The bins of every cover point, `kind.point`, over the smoke matrix."""
     features = {DotConfig: ("dot", dot_goals), QuantizeConfig: ("quantize", quantize_goals)}
-    found: dict[str, set[str]] = {}
+    bins_of: dict[str, set[str]] = {}
     for unit in smoke_matrix():
         kind, goals = features.get(type(unit.config), ("", lambda config: {}))
         for point, bins in goals(unit.config).items():
-            found.setdefault(f"{kind}.{point}", set()).update(map(str, bins))
-    return {name: frozenset(bins) for name, bins in found.items()}
+            bins_of.setdefault(f"{kind}.{point}", set()).update(map(str, bins))
+    return {name: frozenset(bins) for name, bins in bins_of.items()}
 
 
 def has_bin(name: str) -> bool:
     """Whether a cover point `kind.point` exists, and has a bin with `text` in `=text` behind it."""
     point, _, text = name.partition("=")
-    return any(text in found for found in _points().get(point, ()))
+    return any(text in known for known in _points().get(point, ()))

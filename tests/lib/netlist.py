@@ -81,15 +81,15 @@ def _cells(
     component: wiring.Component, ports: Mapping[str, Value]
 ) -> tuple[list[nir.Cell], dict[str, list[nir.Cell]]]:
     """The cells of `component` and, by name, those of each component that they instantiate."""
-    top, found = _own_cells(component, ports)
+    top, cells = _own_cells(component, ports)
     library = Library("")
     parts: dict[str, list[nir.Cell]] = {}
-    while found:
-        _, part = found.popitem()
+    while cells:
+        _, part = cells.popitem()
         name = library.add(part)  # refuses two that differ
         if name not in parts:
             parts[name], others = _part(name, part)
-            found = {**others, **found}
+            cells = {**others, **cells}
     return top, parts
 
 

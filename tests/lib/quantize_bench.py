@@ -113,8 +113,8 @@ def wanted(config: QuantizeConfig, blocks: Blocks) -> dict[str, NDArray]:
                 micro[rows] = made.level_scales[1]
             if made.selectors is not None:
                 chosen[rows] = made.selectors[:, 0]
-    found = {"codes": codes, "scale": scales} | ({"micro": micro} if config.micro else {})
-    return found | ({"mode": chosen} if config.selector_bits else {})
+    beats = {"codes": codes, "scale": scales} | ({"micro": micro} if config.micro else {})
+    return beats | ({"mode": chosen} if config.selector_bits else {})
 
 
 def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:

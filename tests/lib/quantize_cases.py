@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mxdot.model import FORMATS
+from mxdot.model import FORMATS, quantize
 
 RULES = ("floor", "ceil", "even")
 
@@ -44,3 +44,24 @@ def edge_amax(fmt):
     bits = points.view(np.uint32)
     points = np.unique(np.concatenate([bits - 1, bits, bits + 1])).view(np.float32)
     return points[(points > 0) & np.isfinite(points)]
+
+
+def model_quantize_block(
+    bits: list[int],
+    fmt: str,
+    rule: str,
+    rounding: str,
+    policy: str,
+    words: list[int] | None = None,
+) -> tuple[int, list[int]]:
+    """`quantize_block` of the rational oracle by `mxdot.model.quantize`."""
+    made = quantize(
+        np.array(bits, np.uint32).view(np.float32),
+        fmt,
+        block_size=len(bits),
+        scale_rule=rule,
+        rounding=rounding,
+        nonfinite=policy,
+        rng=None if words is None else np.array(words, np.uint32),
+    )
+    return int(made.scales[0]), made.codes.tolist()

@@ -52,10 +52,10 @@ def test_random_matrices(name, backend):
         normal = rng.standard_normal((rows, 2 * columns)).astype(np.float32)
         backend.check(normal, scheme)
         backend.check(normal**5, scheme)  # heavy tails: a code book's choices differ
-        some = normal[:, :columns]
-        backend.check(np.zeros_like(some), scheme)
-        backend.check(np.full_like(some, -0.0), scheme)
-        backend.check(np.copysign(np.float32(FLOAT32_MAX), some), scheme)
+        part = normal[:, :columns]
+        backend.check(np.zeros_like(part), scheme)
+        backend.check(np.full_like(part, -0.0), scheme)
+        backend.check(np.copysign(np.float32(FLOAT32_MAX), part), scheme)
         tiny = rng.integers(-3, 4, (rows, columns)).astype(np.float32)
         backend.check(np.float32(2.0**-149) * tiny, scheme)
 

@@ -23,14 +23,14 @@ Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
 
 def simulated(design: Around, inputs: Rows) -> Rows:
     """The outputs in Amaranth's simulator: of every case, or in every cycle before its end."""
-    found: Rows = {name: [] for name in design.outputs}
+    rows: Rows = {name: [] for name in design.outputs}
 
     async def bench(ctx):
         for row in zip(*inputs.values(), strict=True):
             for name, value in zip(inputs, row, strict=True):
                 ctx.set(design.signals[name], value)
             await ctx.delay(1e-7)
-            for name, values in found.items():
+            for name, values in rows.items():
                 values.append(ctx.get(design.signals[name]))
             if design.clock:
                 await ctx.tick()
@@ -40,7 +40,7 @@ def simulated(design: Around, inputs: Rows) -> Rows:
         simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    return found
+    return rows
 
 
 def packed(widths: Mapping[str, int], rows: Rows) -> list[int]:

@@ -37,9 +37,9 @@ Ports = dict[str, tuple[str, int]]
 
 def modules(text: str) -> dict[str, str]:
     """The text of each module, by name."""
-    found = modules_of(text)
-    assert len(found) == text.count("endmodule") == len(re.findall(r"\bmodule\b", text))
-    return found
+    by_name = modules_of(text)
+    assert len(by_name) == text.count("endmodule") == len(re.findall(r"\bmodule\b", text))
+    return by_name
 
 
 def ports(module: str) -> Ports:
@@ -47,8 +47,8 @@ def ports(module: str) -> Ports:
     head = module[: module.index("\n);\n")].splitlines()[1:]
     lines = [PORT.fullmatch(line) for line in head]
     assert None not in lines, head
-    found = [line.groups() for line in lines if line is not None]
-    return {name: (direction.strip(), int(top or 0) + 1) for direction, top, name in found}
+    named = [line.groups() for line in lines if line is not None]
+    return {name: (direction.strip(), int(top or 0) + 1) for direction, top, name in named}
 
 
 def header_ports(text: str) -> Ports:
@@ -101,8 +101,8 @@ def warnings(source: Path, top: str, waivers: Path) -> list[tuple[str, int, str]
     try:
         lint(source, top, waivers)
     except BuildError as error:
-        found = re.findall(r"^%Warning-(\w+): [^:]+:(\d+):\d+: (.*)", str(error), re.M)
-        if not found or re.search(r"^%Error(?!: Exiting due to)", str(error), re.M):
+        told = re.findall(r"^%Warning-(\w+): [^:]+:(\d+):\d+: (.*)", str(error), re.M)
+        if not told or re.search(r"^%Error(?!: Exiting due to)", str(error), re.M):
             raise
-        return [(rule, int(line), message) for rule, line, message in found]
+        return [(rule, int(line), message) for rule, line, message in told]
     return []

@@ -21,9 +21,10 @@ from amaranth.lib.wiring import Out
 from mxdot.hw.dot.lane import AlignShifter, places_around
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.hierarchy import submodule
-from mxdot.hw.quantize.encode import LaneWords
+from mxdot.hw.quantize.encode import ElementEncoder, LaneWords
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import default_top, generate, modules_of
+from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
 
@@ -84,9 +85,10 @@ def edited(component: type, method: str, old: str, new: str) -> Wrong:
 
 
 class Choice(wiring.Component):
-    """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
-    the file `choice` in the simulator's directory, or `soak_choice` in that of the soak it belongs
-    to; none without a file."""
+    """A bit per mistake: it is in the unit of this run.
+
+    A simulation of Verilog reads the bits from the file `choice` in its directory, or `soak_choice`
+    in its soak's; none is set without a file."""
 
     wrong: Any
 
@@ -219,13 +221,13 @@ def run_one_of(
 ) -> UnitResult:
     """`run_small` with the chosen ones of `wrongs`, all of which are in one unit; it must not
     pass. Of two that override the same signal the later wins."""
-    these = [chosen] if callable(chosen) else chosen
+    chosen_ones = [chosen] if callable(chosen) else chosen
     if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
         # That it is right takes no long run in bulk, but to have run.
         short = options | ({"bulk": 0} if _has_traffic(options) else {})
         result = run_none_of(wrongs, config, directory / "right", builds, **short)
         assert result.passed, result.errors
-    bits = sum(1 << wrongs.index(wrong) for wrong in these)
+    bits = sum(1 << wrongs.index(wrong) for wrong in chosen_ones)
     result = _run_choice(bits, wrongs, config, directory, builds, **options)
     assert not result.passed
     return result
@@ -282,3 +284,30 @@ def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, director
 def frozen_words(words, m):
     """A shift register that does not step."""
     m.d.comb += words.words[0].eq(words.lanes)
+
+
+def with_carry(sum_of):
+    """Rounding up by the carry of `sum_of(discarded, word, when)`."""
+
+    def broken(patch, when):
+        def rounds_up(self, m):
+            total = Signal(WORD_BITS + 1)
+            m.d.comb += total.eq(sum_of(self.i.discarded, self.word, when(m)))
+            return total[-1]
+
+        patch.setattr(ElementEncoder, "_rounds_up", rounds_up)
+
+    return broken
+
+
+odd_words = with_carry(lambda discarded, word, when: discarded + (word | when))
+odd_digits = with_carry(lambda discarded, word, when: (discarded | when) + word)
+even_digits = with_carry(lambda discarded, word, when: discarded - (discarded[0] & when) + word)
+one_too_many = with_carry(lambda discarded, word, when: discarded + word + (discarded.any() & when))
+AT_THE_CARRY = {
+    "odd words": odd_words,
+    "odd digits": odd_digits,
+    "even digits": even_digits,
+    "one too many": one_too_many,
+}
+"""Rounding by random words that is wrong where digits and word reach the carry, or just miss it."""

@@ -61,10 +61,10 @@ def test_every_section_has_a_delay(process):
 
 def test_a_delay_is_the_stated_one_times_the_ratio_of_its_kind():
     stated = DotConfig().pipeline.sections
-    found = DotConfig(delays="sky130").pipeline.sections
+    scaled = DotConfig(delays="sky130").pipeline.sections
     ratios = RATIOS["sky130"]["e4m3 aligned:13 x32 stages 4 bfloat16"]
-    assert [p.delay for p in found] == [round(p.delay * ratios[p.kind]) for p in stated]
-    assert [p.name for p in found] == [p.name for p in stated]
+    assert [p.delay for p in scaled] == [round(p.delay * ratios[p.kind]) for p in stated]
+    assert [p.name for p in scaled] == [p.name for p in stated]
     cut = {
         p.kind: p.delay
         for p in DotConfig("e4m3", 32, "aligned:24", delays="sky130").pipeline.sections
@@ -90,7 +90,7 @@ def test_what_takes_nothing_from_before_runs_while_the_others_do():
     parts = (
         Section("a", 40),
         Section("b", 40),
-        Section("c", 50, beside=True),
+        Section("c", 50, parallel=True),
         Section("d", 40),
         Section("e", 30, holds=True),
     )

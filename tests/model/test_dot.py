@@ -1,4 +1,4 @@
-"""Dot products by hand, against independent sums, and by their algebra."""
+"""Dot products against independent sums, and by their algebra; facts by hand: test_rational.py."""
 
 import math
 from fractions import Fraction
@@ -15,7 +15,6 @@ from mxdot.model.products import product_table
 
 UNIT = 127
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", *PRESETS)
-HOPPER = ("hopper", "hopper-promoted", "ada")
 
 
 def mx(fmt, values, k=None, scale=UNIT):
@@ -35,33 +34,6 @@ def product(terms, accumulator, fmt="e4m3", c=None, k=None, scale=UNIT):
 
 def bits(x):
     return int(np.float32(x).view(np.uint32))
-
-
-# Facts of the tensor core -----------------------------------------------------------------------
-
-LARGE = (256, 256)  # 2^16
-
-
-@pytest.mark.parametrize("accumulator", HOPPER)
-@pytest.mark.parametrize("fmt", ["e4m3", "e5m2"])
-def test_hopper_facts(fmt, accumulator):
-    def with_small(a, b, count):
-        # Ada takes 16 terms, then 16: the large one comes in both halves' reach as c.
-        return product([LARGE, *[(a, b)] * count, *[(0, 0)] * (31 - count)], accumulator, fmt)
-
-    assert with_small(8, 1, 1) == 2**16 + 2**3
-    assert with_small(7, 1, 31) == 2**16
-    assert with_small(8, 1, 31) == 2**16 + 248
-    assert with_small(-7, 1, 31) == 2**16
-    assert with_small(-8, 1, 31) == 2**16 - 248
-
-
-def test_a_zero_product_takes_no_part_in_the_largest_exponent():
-    for accumulator in ("aligned:13", "fused:13", *HOPPER):
-        assert product([(448, 0), (2**-9, 2**-9)], accumulator) == 2.0**-18
-    cancelled = [(256, 256), (-256, 256), (2**-9, 2**-9), (0, 0)]
-    assert product(cancelled, "hopper") == 0  # a non-zero product does, though it cancels
-    assert product(cancelled, "hopper", k=2) == 2.0**-18  # a running value that cancelled does not
 
 
 def test_a_zero_c_takes_no_part_in_the_largest_exponent():
@@ -84,65 +56,6 @@ def test_a_zero_c_takes_no_part_in_the_largest_exponent():
     zeros = MXArray(np.zeros(32, np.uint8), np.array([scale]), "e4m3", 32)
     assert bits(dot(a, zeros, "fused:25")) == 0
     assert bits(dot(a, zeros, "fused:25", np.float32(2.0**-149))) == 1
-
-
-@pytest.mark.parametrize("accumulator", HOPPER)
-def test_hopper_specials(accumulator):
-    def result(a, b, c=0.0):
-        a = MXArray(np.array([a, 0], np.uint8), np.array([UNIT], np.uint8), "e5m2", 2)
-        b = MXArray(np.array([b, 0], np.uint8), np.array([UNIT], np.uint8), "e5m2", 2)
-        return bits(dot(a, b, accumulator, np.float32(c)))
-
-    one, inf, nan = 0x3C, 0x7C, 0x7E
-    assert result(nan, one) == 0x7FFFFFFF
-    assert result(inf, one) == 0x7F800000
-    assert result(inf, 0xBC) == 0xFF800000
-    assert result(inf, 0) == 0x7FFFFFFF
-    assert result(inf, one, -np.inf) == 0x7FFFFFFF
-    assert result(one, one, np.inf) == 0x7F800000
-    assert result(one, one, np.nan) == 0x7FFFFFFF
-    assert result(0x80, one, -0.0) == 0  # -0 + -0 is +0
-
-
-def test_hopper_truncates_c():
-    zeros = [(0, 0)] * 32
-
-    def alone(c):
-        return product(zeros, "hopper", c=c)
-
-    for exponent in (-100, -12, 0, 12, 100):
-        c = np.float32(2.0**exponent * (1 + (2**23 - 1) / 2**23))
-        for sign in (1, -1):
-            assert alone(sign * c) == sign * 2.0**exponent * (1 + (2**13 - 1) / 2**13)
-    subnormal = np.uint32(0x3FFFFF).view(np.float32)  # to multiples of 2^-139
-    assert alone(subnormal) == (0x3FFFFF >> 10) * 2.0**-139
-    assert alone(np.float32(2.0**-140)) == 0
-    assert bits(alone(-np.float32(2.0**-140))) == 0
-
-
-def test_promotion_every_128_elements():
-    terms = [(1, 1)] + [(0, 0)] * 31
-    c = 2.0**20  # `hopper` would lose each 1 beside it; a float32 add keeps 1, not 2^-4
-    assert product(terms * 4, "hopper", c=c, k=32) == c
-    assert product(terms * 4, "hopper-promoted", c=c, k=32) == c + 4
-    assert product(terms * 5, "hopper-promoted", c=c, k=32) == c + 5
-    sixteenth = [(2**-4, 1)] + [(0, 0)] * 31
-    assert product(sixteenth * 4, "hopper-promoted", c=2.0**21, k=32) == 2.0**21 + 0.25
-    assert product(sixteenth, "hopper-promoted", c=2.0**21, k=32) == 2.0**21
-
-
-def test_ada_takes_sixteen_and_sixteen():
-    terms = [(2**-9, 2**-9), *[(0, 0)] * 15, (256, 256), (-256, 256), *[(0, 0)] * 14]
-    assert product(terms, "ada") == 0  # the first half's sum is lost beside the second's 2^16
-    swapped = terms[16:] + terms[:16]
-    assert product(swapped, "ada") == 2.0**-18
-    assert product(swapped, "hopper") == 0
-
-
-def test_blackwell_keeps_25_fraction_bits():
-    assert product([LARGE, (2**-9, 1)], "blackwell") == 2.0**16  # RZ_fp32 drops 2^-9 below 2^-7
-    cancelled = [LARGE, (-256, 256), (2**-9, 1), (2**-9, 0.5)]
-    assert product(cancelled, "blackwell") == 2.0**-9  # 2^-10 lies below the grid of 2^-9
 
 
 # Against independent sums -----------------------------------------------------------------------

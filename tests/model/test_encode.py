@@ -36,7 +36,7 @@ def test_encode_at_every_boundary(name, rounding):
 
 @pytest.mark.parametrize("name", BYTES)
 def test_nearest_is_nearest(name):
-    """No oracle's algorithm: no value beside the chosen one is nearer, the even code wins."""
+    """No oracle's algorithm: no value near the chosen one is nearer, the even code wins."""
     fmt = FORMATS[name]
     codes = np.flatnonzero(np.isfinite(fmt.values) & (np.abs(fmt.values) <= fmt.largest_finite))
     codes = codes[np.argsort(fmt.values[codes], kind="stable")]
@@ -48,10 +48,10 @@ def test_nearest_is_nearest(name):
         place = places[got]
         distance = abs(values[place] - clamped)
         # Two on each side, for there may be two zeros. Values farther off are farther from x.
-        for beside in range(max(place - 2, 0), min(place + 3, len(codes))):
-            other = abs(values[beside] - clamped)
+        for near in range(max(place - 2, 0), min(place + 3, len(codes))):
+            other = abs(values[near] - clamped)
             assert other >= distance
-            if other == distance and values[beside] != values[place]:
+            if other == distance and values[near] != values[place]:
                 assert got % 2 == 0
 
 

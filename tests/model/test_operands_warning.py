@@ -34,10 +34,10 @@ def as_in_a_new_process():
 
 def caught(call):
     """The lines of OperandsWarning that `call` gives, with the file that each names."""
-    found = recorded(call)
-    assert all(each.category is OperandsWarning for each in found)
-    assert all(each.filename == __file__ for each in found)
-    return [str(each.message) for each in found]
+    warned = recorded(call)
+    assert all(each.category is OperandsWarning for each in warned)
+    assert all(each.filename == __file__ for each in warned)
+    return [str(each.message) for each in warned]
 
 
 @pytest.mark.parametrize("product", [matmul, dot, schemes.matmul])

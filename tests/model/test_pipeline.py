@@ -203,10 +203,10 @@ def test_interleaved_loops(text, interleave):
             for others in combinations(set(range(len(parts))) - always, stages - low)
         ]
         limit = max(interleave, min(map(most_inside, choices)))
-        found = place(parts, stages, interleave)
-        assert most_inside(found.registered) <= limit
+        pipeline = place(parts, stages, interleave)
+        assert most_inside(pipeline.registered) <= limit
         speeds = [slowest(Pipeline(parts, c)) for c in choices if most_inside(c) <= limit]
-        assert slowest(found) == min(speeds)
+        assert slowest(pipeline) == min(speeds)
 
 
 @pytest.mark.parametrize("text", ACCUMULATORS)

@@ -319,5 +319,5 @@ def test_shapes_that_a_unit_refuses(options, shape, message):
 def test_formats_that_a_unit_refuses():
     with pytest.raises(ValueError, match=r"^formats must be one of e4m3.*, sm3, .*, not 'sm9'"):
         QuantizeConfig("sm9")
-    with pytest.raises(ValueError, match=r"^format behind a dot unit must be one of MX, not sm8"):
+    with pytest.raises(ValueError, match=r"^format after a dot unit must be one of MX, not sm8"):
         DotQuantizeConfig(DotConfig("e4m3", 32), "sm8")

@@ -1,4 +1,4 @@
-"""Hand-checked facts that pin the oracle's formats and quantisation (sections 1 and 2)."""
+"""Hand-checked facts that pin the oracle's formats, and its and the model's quantisation."""
 
 import random
 from fractions import Fraction
@@ -17,7 +17,6 @@ from rational.formats import (
     decode,
     encode,
     encode_float32,
-    quantize_block,
     round_float32,
     value,
 )
@@ -157,7 +156,9 @@ def test_stochastic_rounding_compares_with_the_word():
         ("e4m3", 496, 0, 1, 1),
         ("e4m3", 512, 1, 1, 1),
         ("e4m3", 256, 0, 0, 0),
+        ("e4m3", 1, -8, -8, -8),
         ("e5m2", 57344, 0, 0, 0),
+        ("e5m2", 57345, 0, 0, 1),
         ("e5m2", 61440, 0, 1, 1),
         ("e3m2", 30, 0, 1, 1),
         ("e2m3", 7.5, 0, 0, 0),
@@ -172,13 +173,13 @@ def test_stochastic_rounding_compares_with_the_word():
         ("int8", 2.0**-10, -10, -10, -10),
     ],
 )
-def test_scale_rules(fmt, amax, floor, even, ceil):
+def test_scale_rules(quantize_block, fmt, amax, floor, even, ceil):
     for rule, exponent in (("floor", floor), ("even", even), ("ceil", ceil)):
         scale, _ = quantize_block([bits(-amax), bits(0)], fmt, rule, "nearest_even", "poison")
         assert scale == 127 + exponent, rule
 
 
-def test_quantised_elements():
+def test_quantised_elements(quantize_block):
     xs = [500.0, -500.0, 1.0, -0.0, 2.0**-20, -(2.0**-20)]
     block_of = [bits(x) for x in xs]
     assert quantize_block(block_of, "e4m3", "floor", "nearest_even", "poison") == (
@@ -196,8 +197,10 @@ def test_quantised_elements():
                           [2**31, 2**31 - 1]) == (127, [0x7, 0x7])  # fmt: skip
 
 
-def test_scale_ends():
-    assert quantize_block([0, 0x80000000], "e2m1", "ceil", "nearest_even", "poison") == (0, [0, 8])
+def test_scale_ends(quantize_block):
+    for fmt, minus_zero in (("e2m1", 8), ("e4m3", 0x80), ("int8", 0)):
+        zeros = quantize_block([0, 0x80000000], fmt, "ceil", "nearest_even", "poison")
+        assert zeros == (0, [0, minus_zero])
     # 2^-149 lies far below the smallest element at the smallest scale.
     assert quantize_block([1], "e2m1", "floor", "nearest_even", "poison") == (0, [0])
     assert quantize_block([0x80000001], "e5m2", "ceil", "nearest_even", "poison") == (0, [0x80])
@@ -210,7 +213,7 @@ def test_scale_ends():
     assert quantize_block([MAX_FINITE], "int8", "ceil", "nearest_even", "poison") == (254, [0x7F])
 
 
-def test_nonfinite_policies():
+def test_nonfinite_policies(quantize_block):
     xs = [bits(448.0), INF, MINUS_INF, 0xFFC00001]
 
     def quantised(values, fmt, nonfinite):

@@ -42,8 +42,8 @@ def test_given_limits(name):
     """Half of the extremes: much saturates. The oracle is given the same."""
     scheme = shrunk(SCHEMES[name])
     x = generator("limits", name).standard_normal((4, 16)).astype(np.float32)
-    found = calibrate([x], scheme)
-    half = Limits(found.low / 2, found.high / 2)
+    limits = calibrate([x], scheme)
+    half = Limits(limits.low / 2, limits.high / 2)
     got = quantize(x, scheme, limits=half)
     pairs = [
         list(zip(low, high, strict=True))

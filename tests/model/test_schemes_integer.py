@@ -149,11 +149,11 @@ def test_an_integer_layer():
     y = quantize(real.astype(np.float32), "int8_affine")
     assert y.zero_points is not None
     step, zero = float(y.scales[0].item()), int(y.zero_points.item())
-    found = integer_sums(x, w)
-    scale = (found.scales[..., 0].astype(np.float64) / step).astype(np.float32)
+    made = integer_sums(x, w)
+    scale = (made.scales[..., 0].astype(np.float64) / step).astype(np.float32)
     want = y.codes.view(np.int8).astype(int)
     for rescale in (FloatRescale(scale), FixedRescale.of(scale)):
-        got = requantize(found.sums[..., 0], rescale, "int8_full", zero_point=zero)
+        got = requantize(made.sums[..., 0], rescale, "int8_full", zero_point=zero)
         assert np.abs(got - want).max() <= 1
         assert (got == want).mean() > 0.99
 

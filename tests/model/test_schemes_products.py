@@ -79,8 +79,8 @@ def test_every_scale_of_nvfp4(text, backend):
     codes = rng.integers(0, 16, (127, 4)).astype(np.uint8)
     one = np.ones((1, 1), np.float32)
     a = ScaledArray(scheme, codes, (one, stored), None, None, -1)
-    some = [0, 3, 6, 7, 8, 60, 125, 126]
-    b = ScaledArray(scheme, codes[some], (one, stored[some]), None, None, -1)
+    rows = [0, 3, 6, 7, 8, 60, 125, 126]
+    b = ScaledArray(scheme, codes[rows], (one, stored[rows]), None, None, -1)
     backend.check_product(a, b, text, np.zeros((127, 8), np.float32))
 
 

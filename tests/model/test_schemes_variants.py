@@ -61,7 +61,7 @@ def test_refused(text, message):
 
 
 def test_digits_of_errors_come_last():
-    """Whatever is asked for first, a variant has one name, which is read back."""
+    """A variant has one name, which is read back, in any order of its properties."""
     eight = scheme("mixed4:e8")
     for made in (of.variant(eight, "ceil", 16), scheme("mixed4:e8:ceil:b16")):
         assert made.name == "mixed4:ceil:b16:e8"

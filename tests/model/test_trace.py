@@ -126,8 +126,8 @@ def test_aligned(f):
     cases, trace = finite_trace(f"aligned:{f}")
     stages = trace.stages
     largest = stages["unit_exponent"].max(axis=-1)
-    some = largest != NO_EXPONENT
-    np.testing.assert_array_equal(stages["largest_exponent"][some], largest[some])
+    nonzero = largest != NO_EXPONENT
+    np.testing.assert_array_equal(stages["largest_exponent"][nonzero], largest[nonzero])
     products = fractions(stages["product"]) * power(stages["product_exponent"])
     grid = power(stages["largest_exponent"] - f)
     terms = fractions(stages["aligned"])
@@ -157,9 +157,9 @@ def test_fused(text):
     exponent = np.frexp(c.astype(float))[1] - 1
     units = stages["unit_exponent"].max(axis=-1) + stages["scale"]
     exponent = np.where(c == 0, units, np.maximum(exponent, -126))
-    some = (c != 0) | (units > NO_EXPONENT // 2)
+    takes_part = (c != 0) | (units > NO_EXPONENT // 2)
     largest = np.maximum(exponent, units)
-    np.testing.assert_array_equal(stages["largest_exponent"][some], largest[some])
+    np.testing.assert_array_equal(stages["largest_exponent"][takes_part], largest[takes_part])
     grid = power(stages["largest_exponent"] - f)
     products = fractions(stages["product"]) * power(stages["product_exponent"])
     terms = truncated(products * power(stages["scale"])[..., None] / grid[..., None])

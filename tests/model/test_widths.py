@@ -41,8 +41,10 @@ def last_digit(fmt: ElementFormat) -> Fraction:
 
 
 def significands(fmt: ElementFormat) -> tuple[np.ndarray, np.ndarray]:
-    """Of all codes, as the number before and behind the point (below 2, of integers up to 2), with
-    its sign, and the exponents; 0 where there is no finite number."""
+    """(signed significands, exponents) of all codes; 0 for a code of no finite number.
+
+    A significand is below 2; of an integer it is up to 2.
+    """
     values = np.where(np.isfinite(fmt.values), fmt.values, 0.0)
     exponents = np.frexp(values)[1] - 1
     exponents = np.full(len(values), fmt.emin) if fmt.is_integer else exponents.clip(fmt.emin)

@@ -7,26 +7,26 @@ IN_RTL = ("3. Products and scales", "Status flags", "Narrower outputs")
 
 
 def complaints(contract: str, page: str) -> list[str]:
-    """What is wrong with the page."""
+    """Mistakes of the page."""
     made, held = statements(contract), rows(page)
     keys = {statement.key: statement.section for statement in made}
-    found = [
+    problems = [
         f"no row for {s.text!r} of {s.section!r}; it begins: | `{s.key}` | {s.words} |"
         for s in made
         if s.key not in {row.key for row in held}
     ]
     for row in held:
         if row.key not in keys:
-            found.append(f"no statement {row.key} ({row.words})")
+            problems.append(f"no statement {row.key} ({row.words})")
         if not row.tests and row.says != REFERENCE and not row.is_open:
-            found.append(f"no test for {row.key} ({row.words})")
+            problems.append(f"no test for {row.key} ({row.words})")
         if keys.get(row.key) in IN_RTL and not row.bins:
-            found.append(f"no bin for {row.key} ({row.words})")
-        found += [f"no test {name} ({row.key})" for name in row.tests if not has_test(name)]
-        found += [f"no bin {name} ({row.key})" for name in row.bins if not has_bin(name)]
+            problems.append(f"no bin for {row.key} ({row.words})")
+        problems += [f"no test {name} ({row.key})" for name in row.tests if not has_test(name)]
+        problems += [f"no bin {name} ({row.key})" for name in row.bins if not has_bin(name)]
     if len(held) != len({row.key for row in held}):
-        found.append("two rows of one key")
-    return found
+        problems.append("two rows of one key")
+    return problems
 
 
 def pages() -> tuple[str, str]:
@@ -43,7 +43,7 @@ def test_rows_are_in_the_order_of_the_contract():
 
 
 def test_holes_are_told():
-    """Those without a test are counted where people look for what is not shown."""
+    """docs/verification.md counts the statements without a test."""
     count = sum(row.is_open for row in rows(pages()[1]))
     text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
     assert f"{count} statement of the contract has no test" in " ".join(text.split())

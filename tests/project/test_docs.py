@@ -103,8 +103,8 @@ def commands(text: str) -> list[list[str]]:
     """The words after `mxdot` in each line of a block that calls it."""
     text = text.replace("\\\n", " ")
     blocks = [*re.split(r"^```.*$", text, flags=re.M)[1::2], *re.findall(r"^ {4}.*$", text, re.M)]
-    found = re.findall(r"^ *(?:\.venv/bin/)?mxdot (.*)$", "\n".join(blocks), flags=re.M)
-    return [shlex.split(line, comments=True) for line in found]
+    lines = re.findall(r"^ *(?:\.venv/bin/)?mxdot (.*)$", "\n".join(blocks), flags=re.M)
+    return [shlex.split(line, comments=True) for line in lines]
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)

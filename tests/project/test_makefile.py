@@ -155,14 +155,14 @@ def test_a_python_with_a_space_in_its_path(tmp_path):
     python.chmod(0o755)
     script = "source tools/common.sh; find_python"
     command = ["bash", "-c", script]
-    found = subprocess.run(command, cwd=ROOT, env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"},
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"},
                            capture_output=True, text=True, check=True)  # fmt: skip
-    assert found.stdout == f"{python}\n"
+    assert done.stdout == f"{python}\n"
 
 
 def test_help_has_every_target_with_its_whole_line():
-    found = subprocess.run(["make", "-C", ROOT, "help"], check=True, capture_output=True, text=True)
+    done = subprocess.run(["make", "-C", ROOT, "help"], check=True, capture_output=True, text=True)
     for line in (ROOT / "Makefile").read_text().splitlines():
         target, mark, text = line.partition(" ## ")
         if mark and ":" in target:
-            assert f"  {target.partition(':')[0]:<12} {text}\n" in found.stdout
+            assert f"  {target.partition(':')[0]:<12} {text}\n" in done.stdout

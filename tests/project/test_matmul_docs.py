@@ -1,4 +1,4 @@
-"""What the documentation says of the matrix unit: commands, diagram and bytes are the unit's."""
+"""The documentation of the matrix unit: its commands, diagram and bytes are the unit's."""
 
 import os
 import re
@@ -107,9 +107,9 @@ def test_the_bench_connects_every_port(directory):
 
 
 def test_the_bench_has_the_offsets_of_the_map():
-    found = dict(re.findall(r"\b([A-Z_]+) = 8'h([0-9A-F]{2})", BENCH.read_text()))
-    assert len(found) == 8
-    for name, offset in found.items():
+    offsets = dict(re.findall(r"\b([A-Z_]+) = 8'h([0-9A-F]{2})", BENCH.read_text()))
+    assert len(offsets) == 8
+    for name, offset in offsets.items():
         assert REGISTERS[name.removesuffix("_AT")].offset == int(offset, 16)
 
 

@@ -67,7 +67,7 @@ def test_other_files_run_it_again(change, verify, tmp_path):
 
 
 def test_other_values_run_it_again(verify, tmp_path):
-    """And only the step that they are of."""
+    """Only the step with other values runs again."""
     (tmp_path / "build" / "make").write_text(MAKE.replace('"verify-b"', '"verify-a"'))
     assert verify("HOURS=1")[:2] == (1, ["verify-a", "verify-b HOURS=1"])
     assert verify("HOURS=1")[:2] == (1, ["verify-a"])

@@ -183,7 +183,7 @@ def busy_while_it_waits(patch, when):
 
 @breaks(ResultQueue)
 def pauses_behind_a_result(queue, m):
-    """Of results that wait, one leaves in every other cycle."""
+    """Waiting results leave in every other cycle."""
     left = Signal()
     m.d.sync += left.eq(queue.o.valid & queue.o.ready)
     with m.If(left & ~queue.arrives):

@@ -15,12 +15,18 @@ from mxdot.sim.dot_quantize import item, stimulus
 from mxdot.sim.dot_quantize.subject import Timeline
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
-from wrong_units import frozen_words, overridden, run_none_of, run_one_of
+from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
+from wrong_units import AT_THE_CARRY, frozen_words, overridden, run_none_of, run_one_of
 
 CONFIG = DotQuantizeConfig(
     DotConfig("e5m2xe4m3", 4, "hopper", 2, out="bfloat16"), "e2m1", 4, "even", "stochastic",
     "element", seed=5, quantizer_stages=2,
 )  # fmt: skip
+WIDE = DotQuantizeConfig(
+    DotConfig("e4m3", 4, "exact", 2), "e2m1", 4, "even", "stochastic", "element", seed=5,
+    quantizer_stages=2,
+)  # fmt: skip
+"""float32 results have digits enough to meet a random word."""
 TRAFFIC = {"traffic": 600, "bulk": 2000}
 WRONG_TRAFFIC = {"traffic": 300, "bulk": 800}
 """Which is not long enough for every bin of coverage."""
@@ -136,6 +142,16 @@ def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
     result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **options)
     assert not result.passed
     assert result.mismatches > 0
+
+
+@pytest.mark.parametrize("name", AT_THE_CARRY)
+def test_wrong_carries_of_random_words_are_caught(name, simulation_dir, tmp_path):
+    options = {"traffic": 0, "bulk": BULK_OF_SIM}
+    builds = simulation_dir / name.replace(" ", "-")
+    wrong = AT_THE_CARRY[name]
+    result = run_one_of([wrong], wrong, WIDE, tmp_path, builds, **options)
+    assert result.mismatches > 0
+    assert "words  " in result.report
 
 
 # Stimulus ----------------------------------------------------------------------------------------

@@ -119,8 +119,8 @@ def union(hits: Iterable) -> dict[str, set]:
     return seen
 
 
-def wanted(found: Mapping) -> dict[str, set]:
-    return {name: set(bins) for name, bins in found.items()}
+def wanted(goals_of: Mapping) -> dict[str, set]:
+    return {name: set(bins) for name, bins in goals_of.items()}
 
 
 def seen_of_dot(config: DotConfig, seed: int, count: int) -> dict[str, set]:
@@ -163,8 +163,9 @@ OTHERS = [u.config for u in every_unit() if type(u.config) in KINDS and u.config
     ids=str,
 )
 def test_units_of_the_regression_reach_their_goals(config, number):
-    """Whatever the seed, with the fewest items that the regression sends; and nothing else, but of
-    a unit with a quantiser, where bins that few blocks hit are no goals."""
+    """The fewest items that the regression sends reach all goals for any seed, and nothing else.
+
+    A dot unit with a quantiser also hits bins of few blocks, which are no goals."""
     seen_of, goals_of = KINDS[type(config)]
     seen = seen_of(config, seed() + number, QUICK_TRAFFIC)
     for name, bins in goals_of(config).items():
@@ -286,7 +287,7 @@ LITTLE = [
     ("config", "count"), [(LITTLE[0], 300), *((config, 1) for config in LITTLE)], ids=str
 )
 def test_little_traffic_reaches_every_goal(config, count):
-    """Whatever is asked for, the bench sends what its goals need."""
+    """The bench sends all that its goals need, for any number of items."""
     batches, features, item = SUBJECTS[type(config)]
     for number in (5, 1069, seed()) if count > 1 else (seed(),):
         job = UnitJob(config.name, config, number, Path("unused"), count, tensors=REAL_FILE)
@@ -339,11 +340,11 @@ def test_a_feature_that_leaves_out_an_item_is_an_error(tmp_path):
     ],
 )  # fmt: skip
 def test_what_a_register_can_do(rule, out, results, raised, saturation):
-    found = goals(DotConfig("e4m3", 4, rule, out=out, load_c=False))
-    assert set(found["result"]) == {"zero", "nan", *results.split()}
-    flags = {name for name in FLAG_NAMES if (name, True) in found["flags"]}
+    bins = goals(DotConfig("e4m3", 4, rule, out=out, load_c=False))
+    assert set(bins["result"]) == {"zero", "nan", *results.split()}
+    flags = {name for name in FLAG_NAMES if (name, True) in bins["flags"]}
     assert flags == {"invalid", *raised.split()}
-    assert found["saturation"] == saturation
+    assert bins["saturation"] == saturation
 
 
 @pytest.mark.parametrize(
@@ -357,5 +358,5 @@ def test_c_leads_over_the_lanes_of_the_first_step(accumulator, lane, leader):
     codes[0, 0, lane] = 0x58
     c = np.array([4], np.float32).view(np.uint32)
     batch = item.Batch(0, codes, codes, scales, scales, c)
-    found = features.hits(config, batch, item.predict(config, batch))
-    assert found["largest_exponent"] == [{leader}]
+    bins = features.hits(config, batch, item.predict(config, batch))
+    assert bins["largest_exponent"] == [{leader}]

@@ -12,13 +12,13 @@ from mxdot.hw.quantize.encode import ElementEncoder
 from mxdot.hw.quantize.outer import NextDigit
 from mxdot.hw.quantize.scale import Collector, LargerOfPairs, SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
-from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
 from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import item, stimulus
 from mxdot.sim.quantize.stimulus import tensor_traffic
 from wrong_units import (
+    AT_THE_CARRY,
     breaks,
     frozen_words,
     lost_under_backpressure,
@@ -106,7 +106,7 @@ CHOICE = QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=6, stages=4
 
 @breaks(ChooseFormat)
 def last_of_equals(choose, m):
-    """Of equal errors a later format wins."""
+    """A later format wins when errors are equal."""
     with m.If(choose.i.sums1[0] == choose.i.sums0[0]):
         m.d.comb += [
             choose.o.mode.eq(1),
@@ -124,7 +124,7 @@ def lost_carry(level, m):
 
 @breaks(CutMagnitude)
 def rounded_up(cut, m):
-    """What is cut off a value is not lost but makes its last digit odd."""
+    """Digits cut off a value make its last digit odd."""
     m.d.comb += cut.magnitude[0].eq(~cut.poisoned)
 
 
@@ -154,30 +154,6 @@ def fourth_rule(scale, m):
 WORDS = QuantizeConfig("e5m2,int8", 4, "bfloat16", rounding="stochastic", stages=2)
 
 
-def with_carry(sum_of):
-    """Rounding up by the carry of `sum_of(discarded, word, when)`."""
-
-    def broken(patch, when):
-        def rounds_up(self, m):
-            total = Signal(WORD_BITS + 1)
-            m.d.comb += total.eq(sum_of(self.i.discarded, self.word, when(m)))
-            return total[-1]
-
-        patch.setattr(ElementEncoder, "_rounds_up", rounds_up)
-
-    return broken
-
-
-odd_words = with_carry(lambda discarded, word, when: discarded + (word | when))
-odd_digits = with_carry(lambda discarded, word, when: (discarded | when) + word)
-even_digits = with_carry(lambda discarded, word, when: discarded - (discarded[0] & when) + word)
-one_too_many = with_carry(lambda discarded, word, when: discarded + word + (discarded.any() & when))
-AT_THE_CARRY = {
-    "odd words": odd_words,
-    "odd digits": odd_digits,
-    "even digits": even_digits,
-    "one too many": one_too_many,
-}
 MORE_WRONG = {
     RANDOM: [frozen_words, forgotten_beat],
     SCALED: [small_remainders],
@@ -279,7 +255,7 @@ def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
 @pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS.values() if fmt.bits <= 8], ids=str)
 @pytest.mark.parametrize("scales", ["e8m0", "e4m3"])
 def test_few_blocks_are_scaled_by_one(fmt, scales):
-    """By every rule, and of every source."""
+    """Every rule and every source has one."""
     rules = "floor,ceil,even" if scales == "e8m0" else "amax"
     name = "limits" if scales == "e8m0" else stimulus.BOUNDARIES
     one = {"e8m0": 127, "e4m3": 56}[scales]
@@ -312,15 +288,15 @@ def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
 
 
 def test_every_value_under_every_scale():
-    """What FULL=1 simulates: 8,355,840 pairs of a bfloat16 value and an exponent, and specials."""
+    """FULL=1 simulates 8,355,840 pairs of a bfloat16 value and an exponent, and specials."""
     config = QuantizeConfig("e4m3", 32, "bfloat16")
     target = stimulus.Target(config, MX_FORMATS["e4m3"])
     count = stimulus.every_pair(config) - stimulus.TRAFFIC
     bits = stimulus.every_value(target, np.random.default_rng(3), count)
     assert len(bits) == count
-    found = pairs(config, bits)
-    assert found == {exponent: 256 * (exponent + 1) for exponent in range(255)}
-    assert sum(found.values()) == 8_355_840
+    counts = pairs(config, bits)
+    assert counts == {exponent: 256 * (exponent + 1) for exponent in range(255)}
+    assert sum(counts.values()) == 8_355_840
     special = (bits >> 7 & 0xFF) == 0xFF
     assert len(np.unique(bits[special])) == 256
     assert len(stimulus.every_value(target, np.random.default_rng(3), 3000)) == 0
@@ -331,10 +307,10 @@ def test_the_default_run_has_every_value_under_some_scales():
     target = stimulus.Target(unit.config, unit.config.formats[0])
     share = (unit.bulk - stimulus.TRAFFIC) // len(unit.config.formats)
     bits = stimulus.every_value(target, np.random.default_rng(4), share)
-    found = pairs(unit.config, bits)
-    assert len(found) >= stimulus.FEWEST_SCALES
-    assert {0, 254} < set(found)
-    assert found == {exponent: 256 * (exponent + 1) for exponent in found}
+    counts = pairs(unit.config, bits)
+    assert len(counts) >= stimulus.FEWEST_SCALES
+    assert {0, 254} < set(counts)
+    assert counts == {exponent: 256 * (exponent + 1) for exponent in counts}
 
 
 def test_real_tensors_take_part(tmp_path):

@@ -279,7 +279,7 @@ def test_a_dry_run_writes_nothing(tmp_path, monkeypatch, capsys):
 
 
 def command_of(monkeypatch, arguments: Sequence[str]) -> tuple[list[Unit], Settings]:
-    """What `mxdot sim` with these arguments would run."""
+    """The regression that `mxdot sim` with these arguments would run."""
     asked = []
 
     def keep(units, settings, backend):

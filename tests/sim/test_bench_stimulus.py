@@ -87,19 +87,19 @@ def test_pairs_are_drawn_by_sign_and_exponent(name):
     negative = rng().random(len(exponent)) < 0.5
     a, b = pairs.draw(rng(), exponent, negative)
     product = pair[0].values[a] * pair[1].values[b]
-    found = np.frexp(product)[1] - 1
+    made = np.frexp(product)[1] - 1
     if not pair[0].is_integer:
         assert np.array_equal(product < 0, negative)
-        assert np.array_equal(found, exponent)
+        assert np.array_equal(made, exponent)
     # INT8's largest product, (-2)^2, has no negative: the nearest there is takes its place.
-    assert np.array_equal(found[~negative], exponent[~negative])
+    assert np.array_equal(made[~negative], exponent[~negative])
     a, b = pairs.draw(rng(), exponent, negative, power=True)
     assert (np.abs(np.frexp(pair[0].values[a] * pair[1].values[b])[0]) == 0.5).all()
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_pairs_are_drawn_by_sign_and_last_digit(name):
-    """Of every place in the significand that has such a product, each as often."""
+    """Products with this last digit have it at every place of the significand, each as often."""
     (pair,) = DotConfig(formats=name).formats
     pairs, n = pairs_of(*pair), 2000
     assert isinstance(pairs, Pairs)
@@ -132,7 +132,7 @@ WIDE = [*PAIRS, "int4", "int4xe2m1", "fp16", "bf16", "tf32", "bf16xint4"]
 @pytest.mark.parametrize("lanes", [4, 64])
 @pytest.mark.parametrize("name", WIDE)
 def test_few_cancellations_are_of_every_depth(name, lanes, micro):
-    """As few as a unit of many formats makes of one, and some more; but for none at all."""
+    """The fewest that a sequence has, and three times as many, reach every depth except `none`."""
     config = DotConfig(formats=name, lanes=lanes, micro=micro)
     for seed, count in combinations(range(3), (FEWEST, 3 * FEWEST)):
         (batch,) = SEQUENCES["cancellation"][0](Target(config, 0), rng(seed), count)
@@ -145,8 +145,8 @@ def test_few_products_are_at_every_distance(name):
     config = DotConfig(formats=name, lanes=4)
     for seed in range(3):
         (batch,) = SEQUENCES["alignment"][0](Target(config, 0), rng(seed), FEWEST)
-        found = set().union(*block_features.distances(config, batch))
-        assert found | {"0"} == set(block_features.distance_bins(config)), seed
+        distances = set().union(*block_features.distances(config, batch))
+        assert distances | {"0"} == set(block_features.distance_bins(config)), seed
 
 
 @pytest.mark.parametrize("name", ["e2m1", "e4m3", "bf16"])

@@ -79,7 +79,7 @@ def test_traffic(actions, seed):
 @fuzz(200)
 @given(st.sampled_from(list(REGISTERS.values())), st.integers(0, 2**32 - 1))
 def test_words(register, value):
-    """What is no field of a register is lost, all else comes back."""
+    """Bits of no field are lost, all others come back."""
     mask = sum(field.mask for field in register.fields)
     assert word(register, fields(register, value)) == value & mask
 
@@ -87,7 +87,7 @@ def test_words(register, value):
 @fuzz(100)
 @given(st.binary(max_size=200), st.integers(-1, 5), st.integers(-1, 5))
 def test_packets_of_results(data, m, n):
-    """As many results as asked for, with the packet's own bits, or ValueError."""
+    """Every packet gives m x n results with its own bits, or ValueError."""
     got = outcome(unpack_c, data, CONFIG, m, n, errors=ValueError)
     if got is not None:
         assert got.shape == (m, n)

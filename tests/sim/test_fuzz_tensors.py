@@ -99,23 +99,23 @@ def test_schemes(tmp_path, name, data):
     whole, _ = parts_of(VALUES[name], tmp_path)
     path = tmp_path / "odd.npz"
     path.write_bytes(data.draw(damaged([whole])))
-    found = outcome(load, path, errors=ValueError)
-    if found is not None:
-        check(found, VALUES[name])
+    arrays = outcome(load, path, errors=ValueError)
+    if arrays is not None:
+        check(arrays, VALUES[name])
 
 
 @pytest.mark.parametrize("name", VALUES)
 @fuzz(30)
 @given(st.data())
 def test_descriptions_of_schemes(tmp_path, name, data):
-    """What is read is an array that is written and read again as it is."""
+    """An array that can be read is written and read again unchanged."""
     _, parts = parts_of(VALUES[name], tmp_path)
     header = data.draw(misspelt([str(parts.pop("header"))]))
     path = tmp_path / "odd.npz"
     path.write_bytes(npz(header=np.array(header), **parts))
-    found = outcome(load, path, errors=ValueError)
-    if found is not None and outcome(lambda: save(path, found) or True, errors=ValueError):
-        check(load(path), found)
+    arrays = outcome(load, path, errors=ValueError)
+    if arrays is not None and outcome(lambda: save(path, arrays) or True, errors=ValueError):
+        check(load(path), arrays)
 
 
 @PLAIN
@@ -124,11 +124,11 @@ def test_descriptions_of_schemes(tmp_path, name, data):
 def test_vectors(tmp_path, data):
     path = tmp_path / "v.npz"
     path.write_bytes(data)
-    found = outcome(load_vectors, path, errors=ValueError)
-    if found is not None:
+    vectors = outcome(load_vectors, path, errors=ValueError)
+    if vectors is not None:
         want = load_vectors(GOLDEN / "e2m1.npz")
         for name, array in want.arrays.items():
-            np.testing.assert_array_equal(found.arrays[name], array)
+            np.testing.assert_array_equal(vectors.arrays[name], array)
 
 
 @fuzz(40)

@@ -81,7 +81,7 @@ WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
 
 
 def errors_of(wrongs, directory, builds):
-    """What the bench says of a unit with these mistakes."""
+    """The bench's errors about a unit with these mistakes."""
     result = run_one_of(WRONG, wrongs, UNIT, directory, builds, traffic=20)
     return result.errors
 
@@ -126,7 +126,7 @@ def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
 
 
 def test_the_bench_finds_the_counters_of_every_unit():
-    """By the names that registers have in the Verilog, and `counters.vlt` makes writable."""
+    """Registers have the names in the Verilog that `counters.vlt` makes writable."""
     units = [unit.config for unit in default_matrix() if isinstance(unit.config, MatmulConfig)]
     for config in units:
         text = generate(config)

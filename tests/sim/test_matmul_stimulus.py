@@ -11,6 +11,7 @@ from mxdot.sim.engine.regression import TRAFFIC
 from mxdot.sim.matmul.features import WAITS, goals, hits
 from mxdot.sim.matmul.stimulus import (
     LONG_JOB,
+    job_held_back,
     least_cycles,
     many_along,
     products,
@@ -44,9 +45,9 @@ def test_products_are_short_and_reach_every_shape(config, seed, results):
     for product in products(config, np.random.default_rng(seed), results):
         cycles += least_cycles(config, product.tiles(config))
         assert cycles <= 100_000
-        found = hits(config, product, dict.fromkeys(WAITS, 0), set())
+        hit = hits(config, product, dict.fromkeys(WAITS, 0), set())
         for name in missed:
-            missed[name] -= found[name]
+            missed[name] -= hit[name]
     assert not any(missed.values())
 
 
@@ -76,8 +77,26 @@ def test_bulk_products_are_short_and_have_the_longest_that_is_no_goal(config, tm
 
 @pytest.mark.parametrize("config", [*UNITS, MatmulConfig(DOT, 32, 32, 4, c_bytes=1)], ids=str)
 def test_long_counts_are_of_a_job_that_is_not_too_long(config):
-    """Of the last unit a tile of one block is."""
+    """A tile of one block of the last unit is too long."""
     for axis in range(3):
         tiles = many_along(config, axis)
         assert tiles[axis] > 1
         assert tiles[axis] == 2 or least_cycles(config, tiles) <= LONG_JOB
+
+
+def test_a_job_is_held_back_where_its_steps_are_sure_to_wait():
+    """The goals ask for waits of these units alone."""
+
+    def held(stages=4, interleave=1, **options):
+        dot = DotConfig("e2m1", 4, "fused:13", stages, interleave=interleave)
+        config = MatmulConfig(dot, 1, 1, depth=4, **options)
+        assert ("WAIT_UNIT" in goals(config, ())["counter"]) == (job_held_back(config) is not None)
+        return job_held_back(config)
+
+    narrow = {"a_bytes": 1, "b_bytes": 1}
+    assert held(1) is None
+    assert held() == ("a", (1, 1), 10)
+    assert held(**narrow) == ("a", (1, 2), 4)
+    assert held(**narrow, interleave=6) is None
+    assert held(**narrow, interleave=6, keep_b=True) == ("b", (2, 1), 4)
+    assert held(**narrow, interleave=6, initial_c=True) == ("d", (1, 1), 8)

@@ -26,7 +26,7 @@ REACHED = {
 
 
 def shapes(config: Any):
-    """What a unit has of REACHED."""
+    """Entries of REACHED that a unit has."""
     if isinstance(config, DotQuantizeConfig):
         yield from shapes(config.dot)
         yield from (("o", fmt.name, config.quantizer.block) for fmt in config.quantizer.formats)

@@ -43,7 +43,7 @@ def want(vectors: Vectors, unit: int, first: int = 0, step: int = 1) -> list[ora
 
 
 def model_results(vectors: Vectors, unit: int, index: int) -> oracle.Result:
-    """What `mxdot.model.dot` gives for one dot product, alone."""
+    """Results of `mxdot.model.dot` for one dot product alone."""
     config = vectors.configs[unit]
     rows = slice(vectors.first[index], vectors.last[index] + 1)
     (formats,) = config.formats
@@ -105,7 +105,7 @@ def test_every_kind_of_e4m3_scale_is_there(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_regenerating_gives_the_same_bytes(name, tmp_path):
-    """And so: the model computes what the files hold."""
+    """The model computes the results in the files."""
     save(generate.golden(name), tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (GOLDEN / f"{name}.npz").read_bytes()
 

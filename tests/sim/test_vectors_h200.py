@@ -1,4 +1,4 @@
-"""What an H200 computed (tests/vectors/h200), by the golden model and by the RTL.
+"""Results of an H200 (tests/vectors/h200), by the golden model and by the RTL.
 
 The model computes all of it; the RTL, by its netlist, every 37th dot product of each matrix
 product, and with FULL=1, as Verilog in Verilator, all.
@@ -135,15 +135,15 @@ def unit(preset: str) -> DotConfig:
 
 def by_netlist(preset: str, config: DotConfig, directory: Path) -> None:
     """Some dot products in many streams, under gaps and stalls."""
-    some = np.arange(0, ROWS**2, STRIDE)
-    assert set(some // ROWS) == set(some % ROWS) == set(range(ROWS))
+    chosen = np.arange(0, ROWS**2, STRIDE)
+    assert set(chosen // ROWS) == set(chosen % ROWS) == set(range(ROWS))
     every = list(cases(preset).values())
     names = ("a", "b", "scale_a", "scale_b", "c", "first", "last", "mode")
-    parts = [records(config, one, some) for one in every]
+    parts = [records(config, one, chosen) for one in every]
     columns = map(np.concatenate, zip(*parts, strict=True))
     blocks = {name: column.astype(np.int64) for name, column in zip(names, columns, strict=True)}
     start = np.append(np.flatnonzero(blocks["first"]), len(blocks["first"]))
-    want = np.concatenate([one.result.ravel()[some] for one in every]).astype(np.int64)
+    want = np.concatenate([one.result.ravel()[chosen] for one in every]).astype(np.int64)
     work = Work(config, blocks, start, {"result": want})
     rng = generator("h200", preset)
     run: Run = evaluate(config, drive(work, rng, streams=len(work) // 5, gap=0.1, stall=0.1))
@@ -177,10 +177,10 @@ def test_rtl_computes_what_the_silicon_did(preset, simulated, tmp_path):
     simulated(preset, DotConfig(pairs, lanes=BLOCK, accumulator=preset), tmp_path)
 
 
-def records(config: DotConfig, one: Case, some: NDArray | None = None) -> tuple[NDArray, ...]:
+def records(config: DotConfig, one: Case, chosen: NDArray | None = None) -> tuple[NDArray, ...]:
     """The arguments of write_records, a block a row, of all dot products in the order of the
-    result or of some by their places in it."""
-    places = np.arange(ROWS**2) if some is None else some
+    result or of chosen by their places in it."""
+    places = np.arange(ROWS**2) if chosen is None else chosen
     i, j = np.divmod(places, ROWS)
     columns = []
     for operand, rows in ((one.a, i), (one.b, j)):

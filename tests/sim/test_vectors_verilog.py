@@ -43,7 +43,7 @@ def bench(request, simulation_dir, tmp_path_factory) -> tuple[Path, Build]:
 
 
 def run(bench: tuple[Path, Build]) -> str:
-    """What the bench prints in the directory of its files."""
+    """Output of the bench in the directory of its files."""
     directory, simulation = bench
     return simulation.run_alone(directory / "log", {"bulk_alone": 1}, time_limit=60)
 

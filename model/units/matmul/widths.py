@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from ...errors import integer
 
 LARGEST_BITS = 2**16 - 2**8
-"""Less than 2^16, for the handshakes beside them."""
+"""Less than 2^16, for the handshakes that go with them."""
 LARGEST_BYTES = LARGEST_BITS // 8
 LARGEST_BEATS = LARGEST_BITS // 9
 """Bytes of TDATA of all operand streams together; each has a bit of TKEEP."""

@@ -3,7 +3,7 @@
 import struct
 from fractions import Fraction
 
-from .dot import PRESETS, Result, dot
+from .dot import PRESETS, Result
 from .formats import encode, value
 
 ACCUMULATORS = (
@@ -36,6 +36,6 @@ def flags(result: Result) -> set[str]:
     return {name for name in result._fields[1:] if getattr(result, name)}
 
 
-def one_block(xs, ys, accumulator="hopper", fmt="e5m2", c=0.0) -> Result:
-    """c and the products of one block at scale 1, summed."""
+def one_block(dot, xs, ys, accumulator="hopper", fmt="e5m2", c=0.0) -> Result:
+    """c and the products of one block at scale 1, summed by `dot`, the oracle's or the model's."""
     return dot(fmt, fmt, [block(fmt, xs, ys)], accumulator, bits(c))

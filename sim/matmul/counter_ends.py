@@ -1,0 +1,100 @@
+"""Jobs whose counters reach their ends: each wait of a job, and bytes that are discarded."""
+
+from ...model.units.matmul.config import Tiles
+from .bench import Bench
+from .ends import until
+from .features import COUNTER_ENDS
+from .item import Product
+from .stimulus import job_held_back, least_cycles
+
+SETTLE = 8  # cycles after which a stream stands still
+ROOM = 8  # tiles between the array and the stream of C, without registers and rows
+LATE = 3  # beats after the end of a packet
+
+
+async def near_ends(bench: Bench) -> None:
+    """Each counter reaches its highest bit, and wraps: it goes on counting, and no other does."""
+    for end in COUNTER_ENDS:
+        await _every_wait(bench, end)
+        await _unit_waits(bench, end)
+        await _discarded(bench, end)
+
+
+async def _every_wait(bench: Bench, end: str) -> None:
+    """The streams go on one after the other: A, B and D are waited for, then C."""
+    config = bench.config
+    rows_of_a_beat = -(-config.c_bytes // config.unit_bytes("c"))
+    tiles = config.latency + config.buffered_tiles + 3 * rows_of_a_beat + ROOM
+    product = _started_at_d(bench, (1, tiles), 1)
+    sides = [*product.packets(config), "c"]
+    for side in sides:
+        bench.ends.stop(side)
+    await bench.begin(product, product.packets(config))
+    await bench.lift(end)
+    whole, tile = product.tiles(config), Tiles(1, 1, 1)
+    for side in sides:
+        await bench.ends.cycles(SETTLE)
+        bench.ends.resume(side)
+        await bench.ends.cycles(config.bytes_of(side, tile))
+        if side == sides[-2]:  # until results have nowhere to go
+            await bench.ends.cycles(least_cycles(config, whole))
+    await bench.finish(product)
+
+
+async def _unit_waits(bench: Bench, end: str) -> None:
+    """Steps that are all there wait for the dot unit's interval, in a unit that can have them."""
+    job = job_held_back(bench.config)
+    if job is None:
+        return
+    held, tiles, blocks = job
+    product = _started_at_d(bench, tiles, blocks)
+    packets = product.packets(bench.config)
+    for side in packets:
+        bench.ends.stop(side)
+    await bench.begin(product, packets)
+    await bench.lift(end)
+    others = [bench.ends.sources[side] for side in packets if side != held]
+    for source in others:
+        source.pause = False
+    fills = least_cycles(bench.config, product.tiles(bench.config))
+    await until(bench.dut, lambda: all(source.idle() for source in others), fills)
+    await bench.ends.cycles(SETTLE)
+    bench.ends.resume(held)
+    await bench.finish(product)
+
+
+async def _discarded(bench: Bench, end: str) -> None:
+    """A is too long, which ends the job before a byte of the others was taken."""
+    config, ends = bench.config, bench.ends
+    product = _started_at_d(bench, (1, 1), 1)
+    packets = product.packets(config)
+    packets["a"] += bench.rng.randbytes(LATE * config.stream_bytes("a"))
+    for side in packets:
+        ends.stop(side)
+    await bench.begin(product, packets)
+    await bench.lift(end)
+    ends.resume("a")
+    await ends.cycles(SETTLE + len(packets["a"]))
+    for side in packets:
+        ends.resume(side)
+    await ends.ended(bench.patience(product))
+    errors = await ends.errors()
+    bench.check(errors == {"a_late_last"}, f"STATUS has {sorted(errors)}, wanted a_late_last alone")
+    counters = await bench.counters()
+    bench.check_parts(counters)
+    for side, packet in packets.items():
+        count, least = counters[f"DISCARDED_{side.upper()}"], len(packet) * (side != "a")
+        bench.check(
+            least <= count <= len(packet),
+            f"DISCARDED_{side.upper()} is {count}, wanted {least} to {len(packet)}",
+        )
+    ends.sink.recv_nowait()  # the packet of C, ended early
+    await ends.clear_status()
+
+
+def _started_at_d(bench: Bench, tiles: tuple[int, int], blocks: int) -> Product:
+    """A product of these tiles, with a D where the unit takes one."""
+    while True:
+        product = bench.product(tiles, blocks)
+        if product.d is not None or not bench.config.initial_c:
+            return product

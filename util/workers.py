@@ -16,8 +16,7 @@ from typing import Any
 
 from ..model.errors import one_line
 from .jobs import Backend
-from .runs import own_directory
-from .scratch import scratch
+from .runs import own_directory, scratch
 
 DASK_DEPTH = 2
 """Tasks per thread of a cluster that are handed over at a time: one runs, one is there."""

@@ -10,7 +10,7 @@ from ...sim.engine.job import UnitJob
 from ...sim.engine.merge import merge_coverage
 from ...sim.engine.unit import run_unit, verilog_of
 from ...util.files import write_file
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ..command import Check, Session, chosen
 from ..small_units import UNITS, Unit
 from .judge import Covered, Judged, judge, measured

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ...util.store import Outcome
 from ..command import Check, Session, chosen, limit_above_0
 from . import (

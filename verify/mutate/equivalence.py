@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from ...synth.errors import SynthesisError
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ..formal import aig
 from ..formal.aig import Aig, Builder
 from ..formal.claim import prove

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ...util.cache import digest
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from .python_source import Change, sample
 from .score import Fate, MutantOutcome
 

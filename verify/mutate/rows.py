@@ -9,7 +9,7 @@ from pathlib import Path
 from ...hw.verilog import default_top
 from ...synth.errors import SynthesisError
 from ...synth.tools import run_yosys
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ..formal import arithmetic, software
 from ..formal.claim import Claim
 from ..formal.engine import Verdict

@@ -12,7 +12,7 @@ from ...synth.errors import SynthesisError
 from ...util.cache import is_whole, locked, seal
 from ...util.files import write_file
 from ...util.keys import fingerprint, task_key
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ..command import Check
 from ..formal.engine import Verdict
 from ..small_units import UNITS, Unit

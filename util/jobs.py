@@ -171,10 +171,10 @@ def run_rows(
 
     They are kept in `directory / "results"`. order: tasks of equal weight run in its order.
     """
-    tasks = {task.key: task for some in needs for task in some if task is not None}
+    tasks = {task.key: task for row in needs for task in row if task is not None}
     ordered = sorted(tasks.values(), key=order)
     outcomes = run(ordered, Store(directory / "results"), backend, observer)
-    return [[outcomes[task.key] if task is not None else None for task in some] for some in needs]
+    return [[outcomes[task.key] if task is not None else None for task in row] for row in needs]
 
 
 def results(

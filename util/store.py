@@ -42,7 +42,7 @@ class Outcome:
 
 
 class Store:
-    """Outcomes by key in a directory, each written beside and renamed: whole, or not there."""
+    """Outcomes by key in a directory, each written, then renamed: whole or absent."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

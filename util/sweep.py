@@ -80,9 +80,9 @@ def number_list(text: str, name: str) -> tuple[int, ...]:
 
 def values(text: str, name: str, read: Callable[[str, str], list[T]]) -> list[T]:
     """What `read` gives of each item of a sweep text."""
-    found: list[T] = []
+    numbers: list[T] = []
     for item in items(text, name):
-        found += read(item, name)
-        if len(found) > LIMIT:
-            raise ValueError(f"{name} must stand for at most {LIMIT} values, not {len(found)}")
-    return found
+        numbers += read(item, name)
+        if len(numbers) > LIMIT:
+            raise ValueError(f"{name} must stand for at most {LIMIT} values, not {len(numbers)}")
+    return numbers

@@ -43,7 +43,7 @@ def processes(
     """Processes of this machine: one per core when `workers` is None.
 
     preload: modules that are imported once, in a process of which the workers are copies, so that
-    they start at once; the first such call in this process decides. fresh: a new worker for each
+    they start at once; the first call with it in this process decides. fresh: a new worker for each
     task.
     """
     count = workers or len(os.sched_getaffinity(0))
@@ -52,8 +52,8 @@ def processes(
 
 @contextmanager
 def _pool(workers: int, preload: Sequence[str], fresh: bool) -> Iterator[Executor]:
-    """A process pool that leaves no process behind, whichever way it or this process ends."""
-    # Workers are killed and leave their temporary files behind: these are in one place.
+    """A process pool whose processes end with it, whichever way it or this process ends."""
+    # Killed workers leave temporary files: one directory holds them all.
     with scratch("workers") as directory:
         executor = _Processes(workers, directory, preload, fresh)
         try:

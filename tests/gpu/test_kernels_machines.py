@@ -157,7 +157,7 @@ def test_what_no_kernel_of_amds_rules_takes(text, changed, message):
             "hopper-mma",
             "e4m3",
             48,
-            "steps of blocks of 48 elements but for the last must be of one size, not of 16 and 8",
+            "steps of blocks of 48 elements except the last must be of one size, not of 16 and 8",
         ),
         (
             "blackwell-mxf4nvf4",

@@ -275,9 +275,12 @@ def test_damaged(saved, damage, said, capsys):
     [
         ({}, "must map names to files in weight_map"),
         ({"weight_map": [3]}, "must map names to files in weight_map"),
-        ({"weight_map": {"a": 3}}, "beside it, not '3'"),
-        ({"weight_map": {"a": "../other.safetensors"}}, "beside it, not '../other.safetensors'"),
-        ({"weight_map": {"a": "weights.bin"}}, "beside it, not 'weights.bin'"),
+        ({"weight_map": {"a": 3}}, "in its own folder, not '3'"),
+        (
+            {"weight_map": {"a": "../other.safetensors"}},
+            "in its own folder, not '../other.safetensors'",
+        ),
+        ({"weight_map": {"a": "weights.bin"}}, "in its own folder, not 'weights.bin'"),
         ({"weight_map": {"a": "b.safetensors"}}, "model must hold b.safetensors, not "),
     ],
 )

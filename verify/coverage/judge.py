@@ -104,15 +104,15 @@ def judge(covered: Covered, reasons: Sequence[Reason]) -> Judged:
 def _from_zero(bit: str, declaration: str) -> str:
     """The bit of a net, counted from 0, as Yosys does, whatever the net's range in the Verilog
     begins with; "" of a memory, whose words are no nets."""
-    found = re.fullmatch(r"([^\[]+)\[(\d+)\]", bit)
-    if found is None:
+    match = re.fullmatch(r"([^\[]+)\[(\d+)\]", bit)
+    if match is None:
         return "" if "[" in bit else bit
     lowest = re.search(r"\[\d+:(\d+)\]", declaration)
-    return f"{found[1]}[{int(found[2]) - int(lowest[1] if lowest else 0)}]"
+    return f"{match[1]}[{int(match[2]) - int(lowest[1] if lowest else 0)}]"
 
 
 def _net(instance: str, bit: str) -> str:
-    """The bit below the unit's top: behind the bench's `dut`, or the simulation's own top."""
+    """The bit below the unit's top: after the bench's `dut`, or the simulation's own top."""
     parts = instance.split(".")
     below = parts[parts.index("dut") + 1 :] if "dut" in parts else parts[2:]
     return ".".join([*below, bit])

@@ -68,10 +68,10 @@ def claims() -> Iterator[Claim]:
 def _with_rows(config: MatmulConfig) -> ObservedUnit:
     """The unit with an output `row_goes`: a row of a tile goes to the sender of C."""
     subject = without_registers(config)
-    found = re.search(r"  (\w+_results_\w+) results \(", subject.text)
-    assert found is not None
-    text = subject.text.replace(found[0], f"{found[0]}.row_goes(row_goes), ", 1)
-    head, begin, body = text.partition(f"module {found[1]} (\n")
+    instance = re.search(r"  (\w+_results_\w+) results \(", subject.text)
+    assert instance is not None
+    text = subject.text.replace(instance[0], f"{instance[0]}.row_goes(row_goes), ", 1)
+    head, begin, body = text.partition(f"module {instance[1]} (\n")
     inside, end, rest = body.partition("endmodule")
     port = "  output wire row_goes,\n"
     inside = f"{port}{inside}  assign row_goes = going_advance;\n"

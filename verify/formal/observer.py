@@ -88,11 +88,11 @@ def cut(subject: ObservedUnit, *nets: str) -> ObservedUnit:
     ports: dict[str, int] = {}
     for net in nets:
         declared = rf"^  wire (?:signed )?(?:\[(\d+):0\] )?{net};\n"
-        found = re.findall(declared, top, re.M)
+        declarations = re.findall(declared, top, re.M)
         top, drivers = re.subn(rf"(\.o_\w+)\({net}\)", rf"\1({net}_made)", top)
-        if len(found) != 1 or drivers != 1:
+        if len(declarations) != 1 or drivers != 1:
             raise ValueError(f"net must be one between sections, not {net!r}")
-        ports[net] = int(found[0] or 0) + 1
+        ports[net] = int(declarations[0] or 0) + 1
         wires = "".join(
             f"  {side} wire [{ports[net] - 1}:0] {name},\n"
             for side, name in (("input", net), ("output", f"{net}_made"))

@@ -41,10 +41,10 @@ def without_registers(config: MatmulConfig) -> ObservedUnit:
     """The unit, of which inputs `job_*` take the place of what its registers tell it, and outputs
     `told_*` are what they hear; its reset active high."""
     top, end, rest = generate(config, SUBJECT).partition("endmodule")
-    found = re.search(rf"  {SUBJECT}_registers registers \((.*?)\);\n", top, re.S)
-    assert found is not None
-    pins = dict(re.findall(r"\.(\w+)\(([^()]*)\)", found[1]))
-    top = top.replace(found[0], "")
+    instance = re.search(rf"  {SUBJECT}_registers registers \((.*?)\);\n", top, re.S)
+    assert instance is not None
+    pins = dict(re.findall(r"\.(\w+)\(([^()]*)\)", instance[1]))
+    top = top.replace(instance[0], "")
     made: dict[str, int] = {}
     heard: dict[str, int] = {}
     for pin, net in pins.items():
@@ -165,13 +165,13 @@ def _packets(m: Module, p: Any) -> Value:
         names = [f"{side}_{count}" for count in COUNTS]
         place = Loops(m, names, counts, here & ready, idle)
         first = keep.any() & ((keep & (keep + 1)) == 0)  # ones from the lowest byte on, as all are
-        found = {
+        raised = {
             "early_last": here & last & ~(place.last & keep[-1]),
             "late_last": here & ~last & place.last,
             "keep": here & ready & ~Mux(last, first, keep.all()),
         }
-        errors += found.values()
-        wrong += [_told(p, f"{side}_{name}") != found[name] for name in STREAM_ERRORS]
+        errors += raised.values()
+        wrong += [_told(p, f"{side}_{name}") != raised[name] for name in STREAM_ERRORS]
         wrong += [ready & ~job.open[side], job.clears_up & (ready != job.open[side])]
     m.d.comb += job.wrong_beat.eq(Cat(errors).any())
     return ~p.rst & Cat(*wrong, _results(m, p, job)).any()

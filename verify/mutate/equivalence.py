@@ -92,7 +92,7 @@ def _questions(
     graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str
 ) -> Iterator[Question]:
     """The cheapest first."""
-    idle = ", but for registers that hold nothing"
+    idle = ", except registers that hold nothing"
 
     any_state = "one step from every state"
     yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
@@ -181,13 +181,13 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
         fixed = dict(zip(bits, values, strict=True))
         here = [fixed.get(i, own) for i, own in enumerate(state)]
-        beside = [
+        mutated = [
             own if valid is None else builder.choose(here[valid], own, another)
             for own, another, valid in zip(here, other, loose, strict=True)
         ]
         right, wrong = (
             builder.copy(graph, [*_selected(graph, which, given), *leaves])
-            for which, leaves in ((0, here), (number, beside))
+            for which, leaves in ((0, here), (number, mutated))
         )
         nexts = _nexts(graph, right)
         allowed, goes_on = _allowed(graph, builder, here, given, known)

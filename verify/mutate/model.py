@@ -107,11 +107,11 @@ def mutants(part: Part, count: int, seed: int) -> list[tuple[str, Change]]:
     """File and change: of every file its share by length, `count` in all or fewer."""
     texts = {file: (PACKAGE / "model" / file).read_text() for file in part.files}
     total = sum(text.count("\n") for text in texts.values())
-    found = []
+    chosen = []
     for file, text in texts.items():
         share = max(1, round(count * text.count("\n") / total))
-        found += [(file, change) for change in sample(text, share, f"{file}/{seed}")]
-    return found[:count]
+        chosen += [(file, change) for change in sample(text, share, f"{file}/{seed}")]
+    return chosen[:count]
 
 
 def text_of(file: str, change: Change) -> str:

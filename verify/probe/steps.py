@@ -17,8 +17,8 @@ def lost_beside(bench: Bench, other: int, small: float) -> list[int]:
     top = 2.0**bench.top
     places = [k for k in range(bench.long) if k not in (0, other)]
     rows: list[Row] = [{0: top, other: -top, k: small} for k in places]
-    got = bench(rows, length=bench.long)
-    return sorted([0, other, *(k for k, x in zip(places, got, strict=True) if x != small)])
+    results = bench(rows, length=bench.long)
+    return sorted([0, other, *(k for k, x in zip(places, results, strict=True) if x != small)])
 
 
 def order(bench: Bench, fraction_bits: int) -> tuple[str | None, int | None]:

@@ -1,4 +1,4 @@
-"""Regression vectors: a few items that a unit once got wrong, in a file that can be replayed.
+"""Regression vectors: a few items that a unit computed wrong, in a file that can be replayed.
 
     {"schema": "mxdot regression vector 1", "kind": "dot", "config": {...}, "state": "minimised",
      "timing": {"gap": 0, "stall": 0, "seed": 1}, "items": [{...}], "wrong": 0,
@@ -108,7 +108,7 @@ def report(unit: StreamUnit, verilog: Path, vector: Vector, replayed: Replayed) 
     if not replayed.failed:
         return ""
     if not replayed.wrong:
-        return f"{replayed.surplus} results that nothing asked for"
+        return f"{replayed.surplus} results without an item"
     first = replayed.wrong[0]
     item, got, want = vector.items[first], replayed.got[first], replayed.want[first]
     where = f"replay, item {first} of {len(vector.items)}"

@@ -14,9 +14,8 @@ from . import (
     arithmetic,
     choices,
     facts,
-    jobs,
+    matmul,
     netlists,
-    packets,
     quantisers,
     software,
     units,
@@ -42,8 +41,7 @@ def claims() -> Iterator[Claim]:
     yield from quantisers.claims()
     yield from choices.claims()
     yield from software.claims()
-    yield from packets.claims()
-    yield from jobs.claims()
+    yield from matmul.claims()
     yield from facts.claims()
     yield from netlists.claims()
 

@@ -9,18 +9,17 @@ import re
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 from torch.nn.functional import ScalingType, SwizzleType
 
 from compare import generator
 from devices import tensor
-from linear_cases import operands, run
+from linear_cases import layer_of, operands, run
 from mxdot import gpu
 from mxdot.gpu import mx_matmul, schemes
 from mxdot.gpu.ops import block_scaled
 from mxdot.model.formats import FORMATS
-from mxdot.nn import MXLinear, Recipe, kernel_of
+from mxdot.nn import Recipe, kernel_of
 
 SHAPES = [(16, 32), (5, 64), (130, 96), (257, 160)]
 PAIRS = [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("nvfp4", "nvfp4")]
@@ -122,14 +121,11 @@ def test_values_where_a_device_has_no_units(pair):
 @pytest.mark.parametrize("recipe", [MX, NVFP4], ids=["mxfp8", "nvfp4"])
 def test_layers_give_the_library_their_blocks(recipe, units):
     x, weight, g = operands(generator("block scaled layer"), 50, 72, 40, "cpu")
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
+    layer = layer_of(weight, recipe)
     assert kernel_of(layer) == "block_scaled_matmul (scaled_mm)"
     got = run(layer, x, g)
     plain = Recipe(recipe.weight, recipe.activation)
-    other = MXLinear(weight.shape[1], weight.shape[0], False, recipe=plain)
-    other.weight = nn.Parameter(weight.clone())
-    for result, want in zip(got, run(other, x, g), strict=True):
+    for result, want in zip(got, run(layer_of(weight, plain), x, g), strict=True):
         torch.testing.assert_close(result, want, rtol=1e-5, atol=1e-5)
     frozen = layer.freeze(keep_weight=False)(x)
     assert torch.equal(frozen, got[0])

@@ -9,7 +9,7 @@ from torch import nn
 
 from compare import generator
 from devices import bits, on_devices
-from linear_cases import operands, run
+from linear_cases import layer_of, operands, run
 from mxdot.model import schemes
 from mxdot.model.formats import E2M1
 from mxdot.model.schemes import INT4_SYMMETRIC, TENSOR, Level, Limits, Scheme
@@ -142,8 +142,7 @@ def test_the_model_is_evaluated_and_left_as_it_was():
 
 
 def layer_within(recipe, weight, bounds=BOUNDS):
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
+    layer = layer_of(weight, recipe)
     layer.activation_limits = bounds
     return layer
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from compare import generator
 from devices import on_devices
-from linear_cases import operands, quantized, run
+from linear_cases import layer_of, operands, quantized, run
 from mxdot.gpu import MXTensor, Regrouped, regroup
 from mxdot.gpu.ops import float8
 from mxdot.model import schemes
@@ -34,12 +34,6 @@ OF_SCHEMES = {
 }
 EVERY = {**MX, **{f"scheme, {name}": recipe for name, recipe in OF_SCHEMES.items()}}
 every_recipe = pytest.mark.parametrize("recipe", EVERY.values(), ids=EVERY)
-
-
-def layer_of(weight, recipe):
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
-    return layer
 
 
 def regrouped(x, role, recipe, axis):

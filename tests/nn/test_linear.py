@@ -10,19 +10,13 @@ from torch import nn
 
 from compare import generator
 from devices import bits, on_devices
-from linear_cases import RECIPES, expected, in_float64, operands, quantized, run
+from linear_cases import RECIPES, expected, in_float64, layer_of, operands, quantized, run
 from mxdot import model
 from mxdot.gpu import quantize
 from mxdot.nn import MXLinear, Recipe
 
 every_recipe = pytest.mark.parametrize("name", RECIPES)
 UNQUANTIZED = Recipe(None, None, None)
-
-
-def layer_of(weight, recipe, bias=False):
-    layer = MXLinear(weight.shape[1], weight.shape[0], bias, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
-    return layer
 
 
 def assert_close(got, want, scale, relative):

@@ -149,7 +149,7 @@ class MXLinear(nn.Linear):
 
     @property
     def kernel(self) -> str:
-        """Which product that is, and who computes it where the weight is (`kernel_of`)."""
+        """Name of the product, and who computes it where the weight is (`kernel_of`)."""
         return kernel_of(self)
 
     @property

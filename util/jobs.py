@@ -59,7 +59,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """Where tasks run. `open(n)` gives an executor of up to `n` tasks at a time."""
+    """A place for tasks to run. `open(n)` gives an executor of up to `n` tasks at a time."""
 
     open: Callable[[int], AbstractContextManager[Executor]]
     width: int
@@ -90,7 +90,7 @@ def execute(task: Task) -> Outcome:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """The error in one line."""
     name = type(error).__name__
     if isinstance(error, ValueError | TypeError | OSError):
         return _line(str(error) or name)

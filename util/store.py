@@ -15,7 +15,7 @@ LARGEST = 2**26  # bytes of an outcome
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one task ended: a value of plain JSON types, or an error in one line."""
+    """End of one task: a value of plain JSON types, or an error in one line."""
 
     key: str
     label: str

@@ -64,9 +64,9 @@ class Check(ABC):
 
 @dataclass
 class Session:
-    """Where checks run, and the directory whose `results` keep what they have shown.
+    """Backend of checks, and the directory whose `results` keep what they have shown.
 
-    fresh: forget these before the first task.
+    fresh: forget kept results before the first task.
     """
 
     directory: Path

@@ -215,6 +215,13 @@ def test_an_interrupted_run_goes_on(number, tmp_path):
     assert all(path.stat().st_mtime_ns == modified for path, modified in kept.items())
 
 
+def test_a_worker_with_other_code_is_refused():
+    proof = command.Proof("scale-adder", LIMIT)
+    object.__setattr__(proof, "code", "0" * 64)
+    with pytest.raises(ValueError, match=r"^the worker has other code or tools than this machine$"):
+        proof.run()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -119,7 +119,7 @@ def _net(instance: str, bit: str) -> str:
 
 
 def constant(verilog: Path, top: str, bits: Collection[str], directory: Path) -> set[str]:
-    """Which of these bits, `path.to.net[3]` below the top, never change from registers of 0 on.
+    """Bits out of `bits`, `path.to.net[3]` below the top, that never change from registers of 0 on.
 
     SynthesisError when a tool fails, ModuleNotFoundError without pyosys.
     """

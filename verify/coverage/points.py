@@ -28,7 +28,7 @@ class Point:
 
 @dataclass
 class Count:
-    """How often a point was reached in all instances, and where these are."""
+    """Hits of a point in all instances, and paths of the instances."""
 
     hits: int = 0
     instances: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""And-inverter graphs in the binary AIGER format: copies that share a state, cycles unrolled."""
+"""Graphs of AND gates and inverters in the binary AIGER format: shared states, unrolled cycles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

@@ -141,7 +141,7 @@ def _largest(fmt: FloatFormat) -> Rule:
 
 
 def _sum(fmt: FloatFormat) -> Rule:
-    """With codes in lane CASE alone, whose product is not above the exponent that leads."""
+    """Rule for codes in lane CASE alone, whose product is not above the exponent that leads."""
 
     def wrong(m: Module, p: Any) -> Value:
         case, leads = vars(p)[CASE], vars(p)[LARGEST]

@@ -76,7 +76,7 @@ def _plain_step(word: int) -> int:
 
 
 def _seeds() -> list[int]:
-    """By squaring the map of one step AHEAD times; what becomes of each bit alone."""
+    """Images of single bits after 2^AHEAD steps: the map of one step, squared AHEAD times."""
     columns = [_plain_step(1 << bit) for bit in range(32)]
 
     def mapped(word: int) -> int:

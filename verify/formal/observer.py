@@ -34,10 +34,10 @@ class ObservedUnit:
     tied: Mapping[str, int | str] = field(default_factory=dict)
     """Inputs that a claim gives a fixed value: a number, or bits of which each `-` is free."""
     cycles: int = 0
-    """How many cycles a claim is about, from any state, without a reset of its own; 0: any number
+    """Cycles that a claim is about, from any state, without a reset of its own; 0: any number
     of them after a reset."""
     cases: int = 0
-    """How many values the observer's input CASE has, which are proved one by one."""
+    """Count of values of the observer's input CASE, which are proved one by one."""
 
     def __post_init__(self) -> None:
         for name, value in self.tied.items():

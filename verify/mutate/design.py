@@ -69,7 +69,7 @@ class Mutant:
 
     @property
     def text(self) -> str:
-        """In a line."""
+        """The mutant in a line."""
         return f"{self.operator}: {self.what} at {self.where} ({self.source})"
 
 

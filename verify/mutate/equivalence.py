@@ -85,7 +85,7 @@ def decide(
 
 
 Question = tuple[str, Callable[[Path], None], str]
-"""In words, what writes it into a directory, and ABC's commands for it."""
+"""Words for a question, a function that writes its graph, and ABC's commands for it."""
 
 
 def _questions(
@@ -260,6 +260,6 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
 
 
 def _counts(name: str, outputs: dict[tuple[str, int], int]) -> int:
-    """When an output counts: a payload while its stream is valid, everything else always."""
+    """Literal of whether an output counts: a payload while its stream is valid, others always."""
     payload = _PAYLOAD.fullmatch(name)
     return aig.TRUE if payload is None else outputs.get((f"{payload[1]}valid", 0), aig.TRUE)

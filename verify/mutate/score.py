@@ -34,7 +34,7 @@ def score(outcomes: Iterable[MutantOutcome]) -> float:
 
 
 def counts(outcomes: Sequence[MutantOutcome]) -> dict[str, int]:
-    """How many were killed by each judge, how many are equivalent, how many survived."""
+    """Mutants killed per judge, equivalent and surviving."""
     totals: dict[str, int] = {}
     for outcome in outcomes:
         name = outcome.by if outcome.fate is Fate.KILLED else str(outcome.fate)

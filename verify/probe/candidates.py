@@ -1,4 +1,4 @@
-"""From findings to the accumulators of the model that may explain them."""
+"""Accumulators of the model that may explain findings."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
 """The experiments: each asks one question of rows made for it. docs/probe.md draws them.
 
 P is the exponent of a big product 2^P that another cancels, so that what is left of a small term
-beside it shows how far the alignment reaches; u is the last place that the alignment keeps.
+next to it shows how far the alignment reaches; u is the last place that the alignment keeps.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def grid(bench: Bench) -> Grid:
 
 
 def cut(bench: Bench, place: int) -> str | None:
-    """Terms of a fraction of u = 2^place beside 2^P: what is left of them."""
+    """Terms of a fraction of u = 2^place with 2^P: what is left of them."""
     top = 2.0**bench.top
     names = {}
     for name, wanted in {
@@ -103,7 +103,7 @@ def _rounding_of(results: NDArray[np.float64], start: float, ulp: float) -> str 
 
 
 def c_joins(bench: Bench, fraction_bits: int) -> str | None:
-    """c of u/2 beside products that cancel, and many products of u/2 beside c = 2^P."""
+    """c of u/2 with products that cancel, and many products of u/2 with c = 2^P."""
     top = bench.top
     half = 2.0 ** (top - fraction_bits - 1)
     left = bench([{0: 2.0**top, 1: -(2.0**top)}], [half])[0]
@@ -172,7 +172,7 @@ def promotion(bench: Bench, bits: int) -> int | None:
 
 
 def largest_from(bench: Bench, fraction_bits: int) -> str | None:
-    """1.5 x 1.5 cancelled: how far below 1 a term is kept beside it."""
+    """1.5 x 1.5 cancelled: how far below 1 a term is kept with it."""
     a, b = 1.5, 1.5
     depth = fraction_bits
     if not all(bench.has(2.0 ** (-depth + i)) for i in (0, 1)) or bench.top < 0:
@@ -207,7 +207,7 @@ def subnormals(bench: Bench, fraction_bits: int | None) -> str | None:
 
 
 def zero_counts(bench: Bench, fraction_bits: int) -> bool | None:
-    """The largest power of two times 0, both ways, beside what it would push off the grid."""
+    """The largest power of two times 0, both ways, with a term that it would push off the grid."""
     fmt_a, fmt_b = bench.unit.formats
     exponent = max(fmt_a.emax + fmt_b.emin, fmt_a.emin + fmt_b.emax) - fraction_bits - 1
     lower = [e for e in bench.clean if e <= exponent]

@@ -98,8 +98,8 @@ LOW = {
     "float32's end": (_edge(-74, -83, 0.1), _edge(-74, -83, 1)),
     "float16's end": (_edge(-12, -24, 0.1), _edge(-13, -24, 1)),
 }
-"""For formats of more than 8 bits: twice the least float32, half the least float16, and products
-far below, which tell whether they are cut there."""
+"""Ranges for formats of more than 8 bits: twice the least float32, half the least float16, and
+products far below, which tell whether they are cut there."""
 
 
 def classes(formats: tuple[ElementFormat, ElementFormat]) -> dict[str, tuple[Draw, Draw]]:

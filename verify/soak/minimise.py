@@ -55,7 +55,7 @@ class Minimiser:
         return None
 
     def _replay(self, stimulus: Stimulus) -> Replayed | None:
-        """None when the simulation does not end."""
+        """Results of a replay; None when the simulation does not end."""
         try:
             return self.unit.replay(self.build, stimulus.items, stimulus.timing)
         except SimulationError:

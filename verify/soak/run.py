@@ -90,7 +90,7 @@ class _Soak:
 
     @property
     def failures(self) -> Path:
-        """Where vectors are kept."""
+        """Folder of vectors."""
         return self.settings.directory / "failures"
 
     def run(self) -> bool:

@@ -178,11 +178,11 @@ def test_octav_is_the_models_in_every_pass(weight, device):
             assert np.all(limits.high < np.abs(array).max())
             magnitude = np.maximum(-limits.low, limits.high)
             parts.append(values(part, name, magnitude))
-            found = nn_limits.octav(part, SCHEMES[name]).cpu().numpy()
-            np.testing.assert_allclose(found, magnitude, rtol=3e-7)
+            own = nn_limits.octav(part, SCHEMES[name]).cpu().numpy()
+            np.testing.assert_allclose(own, magnitude, rtol=3e-7)
         want = parts[0] @ parts[1].T
-        got = layer(x).detach().double().cpu().numpy()
-        np.testing.assert_allclose(got, want, atol=1e-5 * np.abs(want).max())
+        result = layer(x).detach().double().cpu().numpy()
+        np.testing.assert_allclose(result, want, atol=1e-5 * np.abs(want).max())
         with torch.no_grad():
             layer.weight.mul_(1.5)
 

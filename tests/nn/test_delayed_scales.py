@@ -163,8 +163,10 @@ def test_under_activation_checkpointing(reentrant):
             x = checkpoint(part, x, use_reentrant=reentrant)
         return x
 
-    for got, want in zip(train(network(), run), train(network(), lambda n, x: n(x)), strict=True):
-        assert torch.equal(got, want)
+    for result, want in zip(
+        train(network(), run), train(network(), lambda n, x: n(x)), strict=True
+    ):
+        assert torch.equal(result, want)
 
 
 def test_it_is_in_the_state_dict_and_not_cast(tmp_path):

@@ -158,9 +158,9 @@ def test_frozen_int4_weights_stay_packed(size, dtype, device):
     w = values(layer.weight.float(), recipe, "weight")
     want = x.double().cpu().numpy() @ w.T
     magnitude = np.abs(x.double().cpu().numpy()) @ np.abs(w).T
-    got = layer(x)
-    assert got.dtype == dtype
-    assert np.all(np.abs(got.double().cpu().numpy() - want) <= 2.0**-7 * magnitude)
+    result = layer(x)
+    assert result.dtype == dtype
+    assert np.all(np.abs(result.double().cpu().numpy() - want) <= 2.0**-7 * magnitude)
     back = copy.deepcopy(layer).float()
     assert isinstance(back.frozen, PackedWeights)
     assert_product(back(x.float()), x.double().cpu().numpy(), w.T)

@@ -65,9 +65,9 @@ def test_an_accumulator_computes_all_three(rule, saved, device):
     x, weight, g = operands(generator("accumulated sums", rule), 6, 40, 10, device)
     results = run(layer_of(weight, recipe), x, g)
     pairs = (((x, 1), (weight, 1)), ((g, 1), (weight, 0)), ((g, 0), (x, 0)))
-    for got, pair in zip(results, pairs, strict=True):
+    for result, pair in zip(results, pairs, strict=True):
         a, b = (array(part, "nvfp4", axis, 16) for part, axis in pair)
-        np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(schemes.matmul(a, b, rule)))
+        np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(schemes.matmul(a, b, rule)))
 
 
 @on_devices
@@ -77,10 +77,10 @@ def test_integer_sums_of_all_three(device):
     roles = ((x, "int8_tensor"), (weight, "int8_channel"), (g, "int8_channel"))
     (x, s), (weight, t), (g, u) = roles
     pairs = (((x, s, 1), (weight, t, 1)), ((g, u, 1), (weight, t, 0)), ((g, u, 0), (x, s, 0)))
-    for got, pair in zip(results, pairs, strict=True):
+    for result, pair in zip(results, pairs, strict=True):
         a, b = (array(*part, 1) for part in pair)
         want = schemes.matmul(a, b, "int32")
-        np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(want))
+        np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(want))
 
 
 def test_which_rule_backward_products_have():
@@ -98,9 +98,9 @@ def test_the_fp8_units_take_all_three(device):
     """Results are the values' products, to the bits that those units and bfloat16 keep."""
     recipe = replace(RECIPES["fp8 blocks"], accumulator="float8")
     x, weight, g = operands(generator("float8 sums"), 20, 200, 40, device)
-    got = run(layer_of(weight, recipe), x, g)
+    result = run(layer_of(weight, recipe), x, g)
     want = run(layer_of(weight, RECIPES["fp8 blocks"]), x, g)
-    for mine, its in zip(got, want, strict=True):
+    for mine, its in zip(result, want, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-3, atol=1e-3 * its.abs().max().item())
 
 
@@ -118,11 +118,11 @@ def test_magnitudes_are_as_limits(scheme, axis, device):
     limit = rng.uniform(0.1, 3, shape).astype(np.float32)
     limit.flat[0] = 0
     want = schemes.quantize(x, scheme, axis=axis, limits=Limits(-limit, limit))
-    got = quantize(
+    result = quantize(
         torch.tensor(x, device=device), scheme, axis=axis, limits=torch.tensor(limit, device=device)
     ).to_model()
-    np.testing.assert_array_equal(got.codes, want.codes)
-    for mine, its in zip(got.level_scales, want.level_scales, strict=True):
+    np.testing.assert_array_equal(result.codes, want.codes)
+    for mine, its in zip(result.level_scales, want.level_scales, strict=True):
         np.testing.assert_array_equal(mine, its)
 
 

@@ -86,8 +86,8 @@ def test_another_file_is_refused(tmp_path, verilog):
 
 def test_nets_that_cannot_change(tmp_path, verilog):
     """Combinational and by induction; those that can are never called constant."""
-    found = constant(verilog, "top", NETS, tmp_path / "case")
-    assert found == {"stuck", "y[0]", "below.i", "below.o"}
+    still = constant(verilog, "top", NETS, tmp_path / "case")
+    assert still == {"stuck", "y[0]", "below.i", "below.o"}
     assert constant(verilog, "top", [], tmp_path) == set()
 
 
@@ -101,12 +101,12 @@ def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
     )
     reason = Reason("unit", "t*", "toggle", "y[1]", "by hand")
     other = Reason("another", "*", "toggle", "*", "of another unit")
-    found = judged("unit", verilog, files, [other, reason], tmp_path / "case")
-    assert [point.what for point in found.constants] == ["stuck:0->1"]
-    assert {point.what: why for point, why in found.reasons.items()} == {"y[1]:1->0": reason}
-    assert [point.what for point in found.holes] == ["held:0->1"]
-    assert found.row("toggle") == (4, 1, 1, 1, 1)
-    assert found.row("line") == (0, 0, 0, 0, 0)
+    verdict = judged("unit", verilog, files, [other, reason], tmp_path / "case")
+    assert [point.what for point in verdict.constants] == ["stuck:0->1"]
+    assert {point.what: why for point, why in verdict.reasons.items()} == {"y[1]:1->0": reason}
+    assert [point.what for point in verdict.holes] == ["held:0->1"]
+    assert verdict.row("toggle") == (4, 1, 1, 1, 1)
+    assert verdict.row("line") == (0, 0, 0, 0, 0)
 
 
 def test_bits_of_any_range_and_of_memories(tmp_path, verilog):
@@ -124,9 +124,9 @@ endmodule
         item("pair[3]:0->1", 0, line=2),
         item("words[0][1]:0->1", 0, line=3),
     )
-    found = judged("unit", verilog, files, [], tmp_path / "case")
-    assert [point.what for point in found.constants] == ["pair[4]:0->1"]
-    assert [point.what for point in found.holes] == ["pair[3]:0->1", "words[0][1]:0->1"]
+    verdict = judged("unit", verilog, files, [], tmp_path / "case")
+    assert [point.what for point in verdict.constants] == ["pair[4]:0->1"]
+    assert [point.what for point in verdict.holes] == ["pair[3]:0->1", "words[0][1]:0->1"]
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def test_a_reason_of_what_was_reached_fails(what, wide, tmp_path, verilog, concl
         item("held:0->1", 1, line=3),
     )
     reason = Reason("unit", "*", "toggle", what, "why")
-    found = judged("unit", verilog, files, [reason], tmp_path / "case")
-    assert conclude([found], [reason]) == bool(wide)
+    verdict = judged("unit", verilog, files, [reason], tmp_path / "case")
+    assert conclude([verdict], [reason]) == bool(wide)
     told = f"{wide}, was reached, in spite of the reason {what!r} of unit\n"
     assert (told in capsys.readouterr().out) == bool(wide)
 
@@ -218,16 +218,18 @@ def test_reasons(tmp_path):
 def test_reasons_of_bits(what, bits):
     reason = Reason("u", "*", "toggle", what, "why")
     points = [Point("m", "toggle", 1, 1, f"count[{bit}]:0->1") for bit in range(2, 7)]
-    found, left = explained([reason], "u", points, [""])
-    assert [point.bit for point in found] == [f"count[{bit}]" for bit in bits.split()]
-    assert [*found, *left] == sorted(points, key=lambda point: point in left)
+    with_reason, left = explained([reason], "u", points, [""])
+    assert [point.bit for point in with_reason] == [f"count[{bit}]" for bit in bits.split()]
+    assert [*with_reason, *left] == sorted(points, key=lambda point: point in left)
 
 
 def test_reasons_of_a_line():
     reason = Reason("u", "*", "branch", "cond_then", "why", source="a ? 1")
     points = [Point("m", "branch", line, 1, "cond_then") for line in (1, 2)]
-    found, left = explained([reason], "u", points, ["assign x = b ? 1 : 0;", "y = a ? 1 : 0;"])
-    assert ([*found], left) == ([points[1]], [points[0]])
+    with_reason, left = explained(
+        [reason], "u", points, ["assign x = b ? 1 : 0;", "y = a ? 1 : 0;"]
+    )
+    assert ([*with_reason], left) == ([points[1]], [points[0]])
 
 
 @pytest.mark.usefixtures("simulation_dir")

@@ -331,15 +331,15 @@ def f(x: int | None = 3) -> int:
 
 
 def test_mutants_of_python_change_one_expression():
-    found = python_source.sample(SOURCE, 100, "seed")
-    assert Counter(change.operator for change in found) == {
+    changes = python_source.sample(SOURCE, 100, "seed")
+    assert Counter(change.operator for change in changes) == {
         "swapped operator": 1, "swapped comparison": 1, "swapped condition": 1,
         "dropped sign or negation": 2, "off by one": 6,
     }  # fmt: skip
-    texts = {change.text for change in found} | {ast.unparse(ast.parse(SOURCE))}
-    assert len(texts) == len(found) + 1
+    texts = {change.text for change in changes} | {ast.unparse(ast.parse(SOURCE))}
+    assert len(texts) == len(changes) + 1
     assert all("x must be 1 + 1" in text and "x: int | None" in text for text in texts)
-    assert python_source.sample(SOURCE, 4, "seed") == found[:4]
+    assert python_source.sample(SOURCE, 4, "seed") == changes[:4]
 
 
 @pytest.mark.parametrize(

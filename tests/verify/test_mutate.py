@@ -78,7 +78,7 @@ def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, mo
 def mutate(tmp_path, monkeypatch):
     """Runs the command for the small unit alone, in this process."""
     monkeypatch.setattr(tasks, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(command, "subjects", lambda: [tasks.UnitSubject(UNIT)])
+    monkeypatch.setattr(command, "subjects", lambda: [tasks.of_unit(UNIT)])
 
     def mutate(count=4, backend=HERE, **options):
         session = Session(tmp_path, backend, **options)

@@ -50,7 +50,7 @@ def _judge(
     judged: list[MutationSubject], sample: Sample, limits: Limits, session: Session
 ) -> list[MutantOutcome]:
     """Fates of all mutants, those of one subject after those of another."""
-    whole = [subject.whole(sample) for subject in judged]
+    whole = [subject.mutant(sample, 0) for subject in judged]
     if session.backend.only_lists:  # as many mutants as may be
         numbers = range(1, sample.count + 1)
         session.outcomes([*whole, *(s.mutant(sample, n) for s in judged for n in numbers)], "")
@@ -63,10 +63,9 @@ def _judge(
     tasks = [subject.mutant(sample, number) for subject, number in mutants]
     outcomes = [_outcome(value) for value in _values(tasks, session, "judging")]
     proofs = {
-        place: proof
+        place: subject.proof(sample, number, limits)
         for place, (subject, number) in enumerate(mutants)
-        if outcomes[place].fate is not Fate.KILLED
-        and (proof := subject.proof(sample, number, limits)) is not None
+        if outcomes[place].fate is not Fate.KILLED and subject.proof is not None
     }
     values = _values(list(proofs.values()), session, "proving")
     for place, value in zip(proofs, values, strict=True):

@@ -2,10 +2,11 @@
 
 import pickle
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...model.units import MatmulConfig
 from ...synth.errors import SynthesisError
@@ -35,38 +36,13 @@ class Sample:
     seed: int
 
 
-class MutationSubject(Protocol):
-    """One row of the result: a unit or files of the model. says: the subject in words."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def says(self) -> str: ...
-
-    def whole(self, sample: Sample) -> Check:
-        """Task that makes the mutants, and fails where the subject itself does not pass.
-
-        Its value is a list with the text of each.
-        """
-        ...
-
-    def mutant(self, sample: Sample, number: int) -> Check:
-        """Task that judges a mutant, counted from 1; its value is an outcome as a dict."""
-        ...
-
-    def proof(self, sample: Sample, number: int, limits: Limits) -> Check | None:
-        """Task that judges a survivor by proofs; None where there are none."""
-        ...
-
-
 @dataclass(frozen=True)
-class _UnitCheck(Check):
-    """number: of the mutant; 0 is the unit as it is."""
+class _OfUnit(Check):
+    """Task about a mutant of a unit. number: counted from 1; 0 is the unit as it is."""
 
     unit: Unit
     sample: Sample
-    number: int = 0
+    number: int
 
     @property
     def parts(self) -> Sequence[Any]:
@@ -82,38 +58,34 @@ class _UnitCheck(Check):
         return rough * (4 if isinstance(self.unit.config, MatmulConfig) else 1)
 
 
-class WholeUnit(_UnitCheck):
-    """The unit without a mutant passes every stage of the bench."""
+class UnitMutant(_OfUnit):
+    """The bench judges a mutant: an outcome as a dict.
 
-    kind, sources = "whole-unit", _BENCH
+    The unit as it is must pass; the value is a list with the text of each mutant.
+    """
 
-    def result(self) -> list[str]:
-        made = designed(self.unit, self.sample)
+    kind, sources = "mutant", _BENCH
+
+    def result(self) -> dict[str, Any] | list[str]:
+        made, seed = designed(self.unit, self.sample), self.sample.seed
+        builds = BUILD / self.unit.name / "builds"
+        if self.number:
+            return asdict(simulated(made, self.number, seed, builds))
         for stage in bench.stages(self.unit):
             with scratch("mutant") as directory:
-                result = bench.run(made, 0, stage, self.sample.seed, directory, _builds(self.unit))
+                result = bench.run(made, 0, stage, seed, directory, builds)
             if not result.passed:
                 why = (result.errors or ["nothing was compared"])[0]
                 raise ValueError(f"{self.unit.name} itself fails {stage.name}: {why}")
         return [mutant.text for mutant in made.mutants]
 
 
-class UnitMutant(_UnitCheck):
-    """A mutant is killed by a stage of the bench, or not yet."""
-
-    kind, sources = "mutant", _BENCH
-
-    def result(self) -> dict[str, Any]:
-        made = designed(self.unit, self.sample)
-        return asdict(simulated(made, self.number, self.sample.seed, _builds(self.unit)))
-
-
 @dataclass(frozen=True)
-class SurvivorProof(_UnitCheck):
+class SurvivorProof(_OfUnit):
     """A survivor of the bench is proved equal, or killed by a proof, or neither."""
 
-    limits: Limits = field(kw_only=True)
     kind, sources = "survivor", _PROOFS
+    limits: Limits
 
     @property
     def parts(self) -> Sequence[Any]:
@@ -126,13 +98,13 @@ class SurvivorProof(_UnitCheck):
 
 
 @dataclass(frozen=True)
-class _PartCheck(Check):
-    """number: of the mutant; 0 is the model as it is."""
+class PartMutant(Check):
+    """The model's tests judge a mutant of files of the model; values as `UnitMutant`'s."""
 
+    kind, sources = "model", ("model", "verify/mutate")
     part: model.Part
     sample: Sample
-    number: int = 0
-    kind, sources = "model", ("model", "verify/mutate")
+    number: int
 
     @property
     def parts(self) -> Sequence[Any]:
@@ -146,7 +118,7 @@ class _PartCheck(Check):
     def weight(self) -> float:
         return 10.0 if self.number else 60.0
 
-    def result(self) -> Any:
+    def result(self) -> dict[str, Any] | list[str]:
         mutants = model.mutants(self.part, self.sample.count, self.sample.seed)
         if self.number:
             return asdict(model.judged(self.part, *mutants[self.number - 1]))
@@ -156,60 +128,28 @@ class _PartCheck(Check):
 
 
 @dataclass(frozen=True)
-class UnitSubject:
+class MutationSubject:
+    """One row of the result: a unit or files of the model. says: the subject in words.
+
+    mutant: task of a number, 0 for the subject as it is. proof: task of a survivor; None without.
+    """
+
+    name: str
+    says: str
+    mutant: Callable[[Sample, int], Check]
+    proof: Callable[[Sample, int, Limits], Check] | None = None
+
+
+def of_unit(unit: Unit) -> MutationSubject:
     """A unit, whose mutants the bench and proofs judge."""
-
-    unit: Unit
-
-    @property
-    def name(self) -> str:
-        return self.unit.name
-
-    @property
-    def says(self) -> str:
-        return self.unit.config.name
-
-    def whole(self, sample: Sample) -> Check:
-        return WholeUnit(self.unit, sample)
-
-    def mutant(self, sample: Sample, number: int) -> Check:
-        return UnitMutant(self.unit, sample, number)
-
-    def proof(self, sample: Sample, number: int, limits: Limits) -> Check | None:
-        return SurvivorProof(self.unit, sample, number, limits=limits)
-
-
-@dataclass(frozen=True)
-class PartSubject:
-    """Files of the model, whose mutants its tests judge."""
-
-    part: model.Part
-
-    @property
-    def name(self) -> str:
-        return self.part.name
-
-    @property
-    def says(self) -> str:
-        return self.part.says
-
-    def whole(self, sample: Sample) -> Check:
-        return _PartCheck(self.part, sample)
-
-    def mutant(self, sample: Sample, number: int) -> Check:
-        return _PartCheck(self.part, sample, number)
-
-    def proof(self, sample: Sample, number: int, limits: Limits) -> Check | None:
-        return None
+    says, proof = unit.config.name, partial(SurvivorProof, unit)
+    return MutationSubject(unit.name, says, partial(UnitMutant, unit), proof)
 
 
 def subjects() -> list[MutationSubject]:
     """Units, then files of the model."""
-    return [*map(UnitSubject, UNITS), *map(PartSubject, model.PARTS)]
-
-
-def _builds(unit: Unit) -> Path:
-    return BUILD / unit.name / "builds"
+    parts = (MutationSubject(p.name, p.says, partial(PartMutant, p)) for p in model.PARTS)
+    return [*map(of_unit, UNITS), *parts]
 
 
 def designed(unit: Unit, sample: Sample) -> Design:

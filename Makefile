@@ -63,21 +63,25 @@ compare: $(COMPARE) ## what each accumulator costs and does to the result (ARGS=
 area-report: $(COMPARE) ## area and delay of the units of docs/area.md (ARGS='--process asap7 --only exact')
 	@$(BIN)/python -m mxdot.synth.area_report $(ARGS)
 
-formal: $(COMPARE) ## prove what docs/verification.md claims (ARGS='--only rounder', '--list')
-	@$(BIN)/mxdot verify formal $(ARGS)
+# A check that was interrupted goes on, FRESH begins anew.
+CHECK_FLAGS = $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(if $(filter-out 0,$(value FRESH)),--fresh) $(ARGS)
 
-mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
-	@$(BIN)/mxdot verify mutate $(ARGS)
+formal: $(COMPARE) ## prove what docs/verification.md claims (JOBS=n FRESH=1 ARGS='--only rounder', '--list')
+	@$(BIN)/mxdot verify formal $(CHECK_FLAGS)
 
-coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
-	@$(BIN)/mxdot verify coverage $(ARGS)
+mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (JOBS=n FRESH=1 ARGS='--only dot', '--list', '--count n')
+	@$(BIN)/mxdot verify mutate $(CHECK_FLAGS)
+
+coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (JOBS=n FRESH=1 ARGS='--only dot', '--list')
+	@$(BIN)/mxdot verify coverage $(CHECK_FLAGS)
 
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
 STEPS := test-full test-compare formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced
-verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
-	@$(BIN)/python tools/verify.py $(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
+	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
+		$(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
 		fuzz MINUTES=$(call quoted,MINUTES)
 
 .PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)

@@ -1,11 +1,13 @@
 """Options of long commands: where their tasks run, or a list of them."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..model.errors import one_line
 from .terminal import console
 
 if TYPE_CHECKING:
@@ -46,6 +48,20 @@ def backend(args: argparse.Namespace, local: "Backend") -> "Backend":
         args.needs = "slurm"
         chosen = slurm(args.slurm, args.jobs)
     return replace(chosen, only_lists=args.dry_run)
+
+
+def run_resumable(work: Callable[[], int], directory: Path) -> int:
+    """The exit status of `work`; Ctrl-C and SIGTERM end it, and `directory` keeps what is done."""
+    from ..util.workers import terminate_as_interrupt
+
+    try:
+        with terminate_as_interrupt(), listing():
+            return work()
+    except KeyboardInterrupt:
+        kept = one_line(str(directory))
+        console(200).print(f"interrupted; results are kept in {kept}, run it again to go on")
+        return 130
+    return 0
 
 
 @contextmanager

@@ -1,8 +1,15 @@
 """`mxdot verify`: proofs, mutants and coverage of the RTL, and simulation for hours."""
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import soak
+from .backends import add_backend_options, backend, check_backend, run_resumable
+
+if TYPE_CHECKING:
+    from ..verify.command import Session
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -25,10 +32,34 @@ def _add(
     """Parser of one check, with what chooses among `things` and lists them."""
     parser = what.add_parser(name, help=text, description=f"Check: {text}.")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help=f"{things} with this text in their names"
+        "--only",
+        default="",
+        metavar="TEXT",
+        help=f"{things} with this name, or text in their names",
     )
     parser.add_argument("--list", action="store_true", help=f"print the names of {things} and exit")
+    group = parser.add_argument_group("run")
+    add_backend_options(group, "tasks")
+    group.add_argument(
+        "--fresh", action="store_true", help="begin anew instead of from kept results"
+    )
     return parser
+
+
+def _run(args: argparse.Namespace, directory: Path, check: Callable[["Session"], int]) -> int:
+    """Run `check`; `directory` keeps its results."""
+    from ..synth.tools import yosys_version
+    from ..util.workers import processes
+    from ..verify.command import Session
+
+    check_backend(args)
+    yosys_version()  # ModuleNotFoundError before any work
+    local = processes(args.jobs)
+
+    def work() -> int:
+        return check(Session(directory, backend(args, local), args.fresh))
+
+    return run_resumable(work, directory)
 
 
 def _add_markdown(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +82,10 @@ def _add_formal(what: argparse._SubParsersAction) -> None:
 
 
 def _run_formal(args: argparse.Namespace) -> int:
-    from ..verify.formal.run import run
+    from ..verify.formal.run import BUILD, run
 
-    return run(args.only, list_only=args.list, limit=args.limit, markdown=args.markdown)
+    options = {"list_only": args.list, "limit": args.limit, "markdown": args.markdown}
+    return _run(args, BUILD, lambda session: run(args.only, session, **options))
 
 
 def _add_mutate(what: argparse._SubParsersAction) -> None:
@@ -86,10 +118,12 @@ def _add_mutate(what: argparse._SubParsersAction) -> None:
 
 def _run_mutate(args: argparse.Namespace) -> int:
     from ..verify.mutate.equivalence import Limits
-    from ..verify.mutate.run import Sample, run
+    from ..verify.mutate.run import run
+    from ..verify.mutate.tasks import BUILD, Sample
 
-    sample = Sample(args.count, args.seed, Limits(args.limit, args.longer))
-    return run(args.only, sample, list_only=args.list, markdown=args.markdown)
+    sample, limits = Sample(args.count, args.seed), Limits(args.limit, args.longer)
+    options = {"list_only": args.list, "markdown": args.markdown}
+    return _run(args, BUILD, lambda session: run(args.only, sample, limits, session, **options))
 
 
 def _add_coverage(what: argparse._SubParsersAction) -> None:
@@ -104,6 +138,7 @@ def _add_coverage(what: argparse._SubParsersAction) -> None:
 
 
 def _run_coverage(args: argparse.Namespace) -> int:
-    from ..verify.coverage.run import run
+    from ..verify.coverage.run import BUILD, run
 
-    return run(args.only, args.seed, list_only=args.list)
+    options = {"list_only": args.list}
+    return _run(args, BUILD, lambda session: run(args.only, args.seed, session, **options))

@@ -51,8 +51,8 @@ def of_dtype(name: str, value: Any, dtype: torch.dtype) -> Tensor:
     """`value` if it is a tensor of `dtype`, else TypeError."""
     checked = tensor(name, value)
     if checked.dtype != dtype:
-        got = dtype_name(checked.dtype)
-        raise TypeError(f"{name} must have dtype {dtype_name(dtype)}, not {got}")
+        given = dtype_name(checked.dtype)
+        raise TypeError(f"{name} must have dtype {dtype_name(dtype)}, not {given}")
     return checked
 
 

@@ -169,18 +169,21 @@ def table(
     yield _line(f"{title}: bfloat16", base, base, 1.0)
     for name, (recipe, least) in recipes.items():
         torch.compiler.reset()
-        got = measure(sizes, recipe, rows, trains)
-        cosine = nn.functional.cosine_similarity(got.output.flatten(), base.output.flatten(), 0)
+        measured = measure(sizes, recipe, rows, trains)
+        cosine = nn.functional.cosine_similarity(
+            measured.output.flatten(), base.output.flatten(), 0
+        )
         if not float(cosine) >= least:
             sys.exit(f"{title}, {name}: cosine {float(cosine):.4f} is not at least {least}")
-        yield _line(f"{title}: {name}", got, base, float(cosine))
+        yield _line(f"{title}: {name}", measured, base, float(cosine))
 
 
-def _line(what: str, got: Measured, base: Measured, cosine: float) -> str:
-    memory, peak = got.resident / base.resident, got.peak / base.peak
+def _line(what: str, measured: Measured, base: Measured, cosine: float) -> str:
+    memory, peak = measured.resident / base.resident, measured.peak / base.peak
     return (
-        f"| {what} | {got.time:.3f} | {base.time / got.time:.2f} | {got.resident / MIB:.1f} "
-        f"({got.peak / MIB:.1f}) | {memory:.2f} ({peak:.2f}) | {cosine:.4f} |"
+        f"| {what} | {measured.time:.3f} | {base.time / measured.time:.2f} | "
+        f"{measured.resident / MIB:.1f} "
+        f"({measured.peak / MIB:.1f}) | {memory:.2f} ({peak:.2f}) | {cosine:.4f} |"
     )
 
 

@@ -90,7 +90,7 @@ def _instead(
 def _layers_with_products(
     model: nn.Module,
 ) -> tuple[dict[str, nn.Linear], dict[str, nn.Module]]:
-    """By all their names: the layers to replace, and others that multiply in high precision."""
+    """Layers to replace, and others that multiply in high precision, by all their names."""
     named = dict(model.named_modules(remove_duplicate=False))
     never_called = {
         id(module.out_proj)

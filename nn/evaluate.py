@@ -24,19 +24,19 @@ class OutputErrors:
     """Errors of outputs against a reference, all as one vector; sums in float64."""
 
     count: int = 0
-    got: float = 0.0  # sums of squares
-    want: float = 0.0
+    power: float = 0.0  # sums of squares
+    reference: float = 0.0
     error: float = 0.0
     product: float = 0.0
     largest: float = 0.0  # error
 
-    def add(self, got: Tensor, want: Tensor) -> None:
+    def add(self, results: Tensor, references: Tensor) -> None:
         """More outputs and their reference, of one shape."""
-        x, y = (t.detach().to(torch.float64).flatten() for t in (got, want))
+        x, y = (t.detach().to(torch.float64).flatten() for t in (results, references))
         error = x - y
         self.count += len(x)
-        self.got += float(x @ x)
-        self.want += float(y @ y)
+        self.power += float(x @ x)
+        self.reference += float(y @ y)
         self.product += float(x @ y)
         self.error += float(error @ error)
         if len(x):
@@ -45,8 +45,8 @@ class OutputErrors:
     @property
     def cosine(self) -> float:
         """Between both; 1 where both are zero."""
-        power = math.sqrt(self.got * self.want)
-        return self.product / power if power else float(self.got == self.want)
+        norms = math.sqrt(self.power * self.reference)
+        return self.product / norms if norms else float(self.power == self.reference)
 
     @property
     def mse(self) -> float:
@@ -58,12 +58,12 @@ class OutputErrors:
         """10 log10 of the reference's power over the errors', in dB; infinite without errors."""
         if not self.error:
             return math.inf
-        return 10 * math.log10(self.want / self.error) if self.want else -math.inf
+        return 10 * math.log10(self.reference / self.error) if self.reference else -math.inf
 
     @property
     def relative(self) -> float:
         """The largest error over the root mean square of the reference."""
-        return self.largest / math.sqrt(self.want / self.count) if self.want else math.inf
+        return self.largest / math.sqrt(self.reference / self.count) if self.reference else math.inf
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ def evaluate(
     whole = OutputErrors()
     with evaluation_mode(model, reference):
         for index, batch in enumerate(batches):
-            want, wanted = _observed(reference, others, batch, index)
-            got, calls = _observed(model, layers, batch, index)
+            reference_output, wanted = _observed(reference, others, batch, index)
+            output, calls = _observed(model, layers, batch, index)
             _compare(errors, layers, calls, wanted)
-            whole.add(_first(got), _first(want))
+            whole.add(_first(output), _first(reference_output))
     if not whole.count:
         raise ValueError("batches must hold at least one batch with an output, not none")
     called = tuple(layer for layer in errors.values() if layer.alone.count)
@@ -196,16 +196,19 @@ def _observed(
 
 
 def _compare(
-    errors: Mapping[str, LayerErrors], layers: Mapping[str, MXLinear], got: Calls, want: Calls
+    errors: Mapping[str, LayerErrors],
+    layers: Mapping[str, MXLinear],
+    results: Calls,
+    references: Calls,
 ) -> None:
     for name, of_layer in errors.items():
-        counts = len(got[name]), len(want[name])
+        counts = len(results[name]), len(references[name])
         if counts[0] != counts[1]:
             raise ValueError(
                 f"model must call layer {name!r} as often as reference, {counts[1]} times, not "
                 f"{counts[0]}"
             )
-        for (_, here), (x, there) in zip(got[name], want[name], strict=True):
+        for (_, here), (x, there) in zip(results[name], references[name], strict=True):
             if here.shape != there.shape:
                 shapes = f"{tuple(there.shape)}, not {tuple(here.shape)}"
                 raise ValueError(f"outputs of layer {name!r} must have the same shape, {shapes}")

@@ -28,7 +28,7 @@ class Hadamard:
 
     @classmethod
     def seeded(cls, size: int, seed: int) -> "Hadamard":
-        """With signs drawn by NumPy's default generator."""
+        """Transform with signs that NumPy's default generator draws."""
         bits = np.random.default_rng(seed).integers(0, 2, size)
         word = sum(int(bit) * 2**i for i, bit in enumerate(bits))
         return cls(size, word - 2**64 if word >= 2**63 else word)

@@ -146,7 +146,7 @@ def _octav(groups: Tensor, bits: int) -> Tensor:
 
 
 def derivative(recipe: Recipe, role: str) -> str:
-    """How gradients of a role pass beyond its limit."""
+    """Rule for gradients of values beyond a role's limit."""
     if recipe.clipped_gradient == "hybrid":
         return "magnitude_aware" if role == "weight" else "zero"
     return recipe.clipped_gradient

@@ -149,7 +149,7 @@ class MXLinear(nn.Linear):
 
     @property
     def kernel(self) -> str:
-        """Which product that is, and who computes it where the weight is (`kernel_of`)."""
+        """Name of the product, and who computes it where the weight is (`kernel_of`)."""
         return kernel_of(self)
 
     @property
@@ -292,25 +292,25 @@ class MXLinear(nn.Linear):
     def _result_dtype(self, x: Tensor) -> torch.dtype:
         """The dtype of results; raises for an input or a weight that does not fit."""
         if not checks.holds_values(x) or x.layout != torch.strided:
-            got = x.layout if checks.holds_values(x) else type(x).__name__
-            raise TypeError(f"input must be a dense torch.Tensor, not {got}")
+            given = x.layout if checks.holds_values(x) else type(x).__name__
+            raise TypeError(f"input must be a dense torch.Tensor, not {given}")
         if x.ndim == 0 or x.shape[-1] != self.in_features:
             raise ValueError(
                 f"input must have shape (..., {self.in_features}), not {tuple(x.shape)}"
             )
         for name, tensor in (("input", x), ("weight", self.weight)):
             if tensor.dtype not in DTYPES:
-                known, got = [*map(checks.dtype_name, DTYPES)], checks.dtype_name(tensor.dtype)
+                known, given = [*map(checks.dtype_name, DTYPES)], checks.dtype_name(tensor.dtype)
                 raise TypeError(
-                    f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {got}"
+                    f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {given}"
                 )
         if checks.is_dtensor(self.weight):
             sharded.check_cut(self.weight, (self.out_features, self.in_features), self.recipe)
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
         if self.keeps_weight and x.dtype != self.weight.dtype:
-            want, got = checks.dtype_name(self.weight.dtype), checks.dtype_name(x.dtype)
-            raise TypeError(f"input must have the weight's dtype {want}, not {got}")
+            want, given = checks.dtype_name(self.weight.dtype), checks.dtype_name(x.dtype)
+            raise TypeError(f"input must have the weight's dtype {want}, not {given}")
         return x.dtype
 
 

@@ -1,4 +1,4 @@
-"""How the operands of a linear layer are quantised: one interface for MX, schemes and neither.
+"""Quantisation of a linear layer's operands: one interface for MX, schemes and neither.
 
 A matrix (rows, K) of one role becomes values, which ordinary products multiply, or codes, which
 `multiply.py` does by an accumulator. `transposed` says that the matrix is the transpose of what the
@@ -236,7 +236,7 @@ def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
 
 
 def _missing(size: int, group: int) -> int:
-    """How much `size` lacks of whole groups; of one group at least, for a scale needs one."""
+    """Elements that `size` lacks of whole groups; at least one group, for a scale needs one."""
     return max(group - size, -size % group)
 
 

@@ -354,7 +354,7 @@ class Recipe:
         return self.accumulator == FAST
 
     def rounding(self, role: str) -> str:
-        """How elements of `role` are rounded."""
+        """Rounding of elements of `role`."""
         return self.gradient_rounding if role == "gradient" else "nearest_even"
 
 

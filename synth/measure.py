@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..util.files import write_file
-from ..util.scratch import scratch
+from ..util.runs import scratch
 from ..util.yosys import Cell, Netlist
 from . import fpga
 from .adders import sample

@@ -1,4 +1,4 @@
-"""What each machine loses on the study's data, and its area as a unit: writes docs/machines.csv.
+"""Losses of each machine on the study's data, and its area as a unit: writes docs/machines.csv.
 
     python tools/machine_figures.py
 

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def scales(recipe: Recipe) -> str:
-    """What the outermost scales are made of."""
+    """Source of the outermost scales."""
     if recipe.limits == "delayed":
         return f"delayed: {recipe.window} steps, times 2^{recipe.margin}"
     if recipe.limits == "current":

@@ -64,7 +64,7 @@ ARCS = (
 NO_LOGIC = ("statetable", "test_cell")
 SPECIAL = ("clock_gating_integrated_cell", "is_isolation_cell", "is_level_shifter")
 UNITS = (("e2m1", "aligned:8"), ("int8", "int32"))
-"""What `--compare` maps: dot units of four lanes."""
+"""Units that `--compare` maps: dot units of four lanes."""
 
 
 def reduced(about: Process, libraries: list[Group]) -> Group:

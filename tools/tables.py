@@ -125,7 +125,7 @@ def machines() -> str:
 
 
 def machine_figures() -> str:
-    """What tools/machine_figures.py measured."""
+    """Figures that tools/machine_figures.py measured."""
     with (ROOT / "docs" / "machines.csv").open(encoding="utf-8", newline="") as file:
         header, *measured = csv.reader(file)
     lines = [f"| `{name}` | " + " | ".join(losses) + " |" for name, *losses in measured]

@@ -1,7 +1,8 @@
-"""The steps of `make verify`, each `make verify-STEP NAME=VALUE ...`: all that have not passed with
-today's files and these values.
+"""The steps of `make verify`, each `make verify-STEP NAME=VALUE ...`, as tasks of the job engine.
 
-python tools/verify.py MAKE STEP NAME=VALUE ... STEP ...      # in the checkout
+A step that has passed with the same files and values does not run again, until all have passed.
+
+python tools/verify.py [--fresh] [--dry-run] MAKE STEP NAME=VALUE ... STEP ...   # in the checkout
 """
 
 import hashlib
@@ -9,23 +10,36 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mxdot.util.files import write_file
+from rich.console import Console
+
+from mxdot.util.jobs import DryRun, Task, results_of, run
+from mxdot.util.keys import task_key
+from mxdot.util.progress import show_plan
+from mxdot.util.store import Outcome
+from mxdot.util.workers import processes, terminate_as_interrupt
 
 PASSED = Path("build/verify")
-"""A file for each step that has passed: the state and the values that it has passed with."""
+"""Results of steps that have passed."""
 MADE = {"build", "dist", "__pycache__"}
 """Folders that make and Python write; hidden ones are theirs, too."""
+CHANGED = "it has passed, and files have changed since"
+MINUTES = {
+    "test-full": 120, "test-compare": 10, "formal": 60, "mutate": 30, "coverage": 8,
+    "sim-cxxrtl": 10, "sim-bitsliced": 10, "sim-netlist": 60, "sim-full": 300,
+}  # fmt: skip
+"""Rough guesses; soaks and fuzz have HOURS and MINUTES."""
 
 
 def state(root: Path) -> str:
     """Another digest for every other name or content of a file below `root`, in git or not."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(_files(root)):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
-        found.update(f"{path.relative_to(root)}\0{content}\0".encode())
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(root)}\0{content}\0".encode())
+    return digest.hexdigest()
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -38,46 +52,86 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
+@dataclass(frozen=True)
+class Step:
+    """One step. values: NAME=VALUE; files: the state that it checks."""
+
+    make: str
+    label: str
+    files: str
+    values: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return task_key("step", self.label, self.values, self.files)
+
+    @property
+    def weight(self) -> float:
+        values = dict(value.split("=", 1) for value in self.values)
+        try:
+            given = 60 * float(values.get("HOURS", 0)) + float(values.get("MINUTES", 0))
+        except ValueError:  # the step says so
+            given = 0.0
+        return 60 * (given or MINUTES.get(self.label, 10))
+
+    def run(self) -> None:
+        """ValueError when the step fails, or files change meanwhile."""
+        command = [self.make, f"verify-{self.label}", *self.values]
+        status = subprocess.run(command, check=False).returncode
+        if status:
+            raise ValueError(f"exit status {status}")
+        if state(Path()) != self.files:
+            raise ValueError(CHANGED)
+
+
+class _Lines:
+    """A line when a step begins; what it does, it says by itself."""
+
+    def begin(self, tasks: Sequence[Task], kept: int) -> None:
+        if kept:
+            print(f"verify: {kept} of {kept + len(tasks)} steps have passed already", flush=True)
+
+    def start(self, task: Task) -> None:
+        print(f"verify: {task.label}", flush=True)
+
+    def end(self, task: Task, outcome: Outcome) -> None:
+        pass
+
+
 def main(arguments: Sequence[str]) -> int:
     """0 when every step has passed with the files as they are at the end."""
-    make, *words = arguments
-    steps = _steps(words)
-    for step, values in steps.items():
-        before = [state(Path()), *values]
-        if _passed_with(step) != before:
-            (PASSED / step).unlink(missing_ok=True)
-            if subprocess.run([make, f"verify-{step}", *values], check=False).returncode == 0:
-                write_file(PASSED / step, "\n".join(before))
-    now, failed = state(Path()), False
-    for step, values in steps.items():
-        found = _passed_with(step)
-        passed = found == [now, *values]
-        verdict = "passed" if passed else "FAILED"
-        more = "" if passed or not found else ": it has passed, and files have changed since"
-        failed |= not passed
-        print(f"verify: {step} {verdict}{more}", flush=True)
+    options = {word for word in arguments if word.startswith("--")}
+    make, *words = (word for word in arguments if word not in options)
+    steps = _steps(make, words, state(Path()))
+    backend = replace(processes(1), only_lists="--dry-run" in options)
+    store = results_of(PASSED, backend, "--fresh" in options)
+    try:
+        with terminate_as_interrupt():
+            outcomes = run(steps, store, backend, _Lines(), order=list)
+    except DryRun as plan:
+        show_plan(Console(), plan.tasks, plan.kept, plan.width)
+        return 0
+    is_changed, failed = state(Path()) != steps[0].files, False
+    for step in steps:
+        error = outcomes[step.key].error or (CHANGED if is_changed else None)
+        failed |= error is not None
+        print(
+            f"verify: {step.label} {'passed' if error is None else f'FAILED: {error}'}", flush=True
+        )
     if not failed:
         shutil.rmtree(PASSED)
     return int(failed)
 
 
-def _steps(words: Sequence[str]) -> dict[str, list[str]]:
-    """The values behind each step."""
-    steps: dict[str, list[str]] = {}
+def _steps(make: str, words: Sequence[str], files: str) -> list[Step]:
+    """The steps, each with the values after it."""
+    steps: list[Step] = []
     for word in words:
         if "=" in word:
-            steps[next(reversed(steps))].append(word)
+            steps[-1] = replace(steps[-1], values=(*steps[-1].values, word))
         else:
-            steps[word] = []
+            steps.append(Step(make, word, files))
     return steps
-
-
-def _passed_with(step: str) -> list[str]:
-    """The state and the values that a step has passed with; empty where it has not."""
-    try:
-        return (PASSED / step).read_text().splitlines()
-    except FileNotFoundError:
-        return []
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files that are whole or as they were: written beside, then renamed."""
+"""Files that are whole or as they were: written under another name, then renamed."""
 
 import os
 import tempfile
@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
-    """A new file beside `path` to write to; it takes the place of `path` at the end.
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file in the folder of `path` to write to; it takes the place of `path` at the end.
 
     It goes away when the block raises. Any number of processes may write the same `path`; what a
     link points to is replaced, not the link. OSError names `path`, for a full disk does not say
@@ -42,7 +42,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     if path.exists() and not (path.is_file() or path.is_dir()):
         path.write_bytes(data)
         return
-    with beside(path) as part:
+    with replacing(path) as part:
         part.write_bytes(data)
 
 

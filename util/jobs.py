@@ -1,6 +1,7 @@
 """The job engine: tasks run through a standard executor, and each result is kept as it comes."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -58,7 +59,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """Where tasks run. `open(n)` gives an executor of up to `n` tasks at a time."""
+    """A place for tasks to run. `open(n)` gives an executor of up to `n` tasks at a time."""
 
     open: Callable[[int], AbstractContextManager[Executor]]
     width: int
@@ -89,7 +90,7 @@ def execute(task: Task) -> Outcome:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """The error in one line."""
     name = type(error).__name__
     if isinstance(error, ValueError | TypeError | OSError):
         return _line(str(error) or name)
@@ -108,10 +109,19 @@ def _line(text: str) -> str:
     return line if len(line) <= 300 else f"{line[:297]}..."
 
 
+def longest_first(tasks: Iterable[T]) -> list[T]:
+    """`tasks` by weight: short ones fill the gaps, and estimates err on the safe side."""
+    return sorted(tasks, key=lambda task: -task.weight)
+
+
 def run(
-    tasks: Iterable[Task], store: Store, backend: Backend, observer: Observer
+    tasks: Iterable[Task],
+    store: Store,
+    backend: Backend,
+    observer: Observer,
+    order: Callable[[Iterable[Task]], list[Task]] = longest_first,
 ) -> dict[str, Outcome]:
-    """The outcome of every task by key: kept ones from the store, the others run now.
+    """The outcome of every task by key: kept ones from the store, the others run now, in `order`.
 
     A failed outcome is kept for the record and tried again by the next run. However this is left
     (KeyboardInterrupt, an error, kill -9), everything that the observer saw end is in the store.
@@ -125,7 +135,7 @@ def run(
             outcomes[task.key] = kept
         else:
             todo[task.key] = task
-    ordered = longest_first(todo.values())
+    ordered = order(todo.values())
     if backend.only_lists:
         raise DryRun(ordered, len(outcomes), backend.width)
     observer.begin(ordered, len(outcomes))
@@ -137,9 +147,17 @@ def run(
     return outcomes
 
 
-def longest_first(tasks: Iterable[T]) -> list[T]:
-    """`tasks` by weight: short ones fill the gaps, and estimates err on the safe side."""
-    return sorted(tasks, key=lambda task: -task.weight)
+def results_of(directory: Path, backend: Backend, fresh: bool) -> Store:
+    """The results that a command keeps in `directory`, forgotten when it begins anew.
+
+    A dry run that would begin anew forgets nothing, and finds nothing.
+    """
+    store = Store(directory / "results")
+    if fresh and backend.only_lists:
+        return Store(directory / "none")
+    if fresh:
+        shutil.rmtree(store.directory, ignore_errors=True)
+    return store
 
 
 def run_rows(
@@ -153,10 +171,10 @@ def run_rows(
 
     They are kept in `directory / "results"`. order: tasks of equal weight run in its order.
     """
-    tasks = {task.key: task for some in needs for task in some if task is not None}
+    tasks = {task.key: task for row in needs for task in row if task is not None}
     ordered = sorted(tasks.values(), key=order)
     outcomes = run(ordered, Store(directory / "results"), backend, observer)
-    return [[outcomes[task.key] if task is not None else None for task in some] for some in needs]
+    return [[outcomes[task.key] if task is not None else None for task in row] for row in needs]
 
 
 def results(

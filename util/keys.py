@@ -23,11 +23,12 @@ def task_key(kind: str, *parts: Any) -> str:
 
 @cache
 def fingerprint(sources: tuple[str, ...]) -> str:
-    """Hash of the code of some packages and the versions of the tools that they use."""
+    """Hash of the code of packages or single files, and the versions of the tools that it uses."""
     digest = hashlib.sha256()
     for source in sources:
-        files = (path for path in (ROOT / source).rglob("*") if path.suffix in CODE)
-        for path in sorted(files):
+        place = ROOT / source
+        files = place.rglob("*") if place.is_dir() else [place]
+        for path in sorted(path for path in files if path.suffix in CODE):
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
     for tool in TOOLS:

@@ -1,6 +1,10 @@
-"""A directory for each run, so that no two write the same files."""
+"""Directories of runs, each locked by its run: no two write the same files.
+
+The kernel frees the lock of a killed process; the next run removes its directory.
+"""
 
 import fcntl
+import os
 import shutil
 import tempfile
 import time
@@ -12,6 +16,7 @@ from .cache import locked
 
 KEPT = 8
 """Directories of ended runs that stay, the newest."""
+_LOCK, _PREFIX = "lock", "mxdot-"
 
 
 @contextmanager
@@ -33,7 +38,7 @@ def own_directory(
         if directory is None:
             directory = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
             directory.chmod(0o755)
-        lock = (directory / "lock").open("w")
+        lock = (directory / _LOCK).open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
     with lock:
         try:
@@ -45,13 +50,40 @@ def own_directory(
 
 def ended(parent: Path) -> list[Path]:
     """Directories of ended or killed runs, the newest first."""
-    return sorted(filter(_is_over, parent.iterdir()), reverse=True) if parent.is_dir() else []
+    directories = parent.iterdir() if parent.is_dir() else ()
+    over = (directory for directory in directories if _is_over(directory, without_lock=True))
+    return sorted(over, reverse=True)
 
 
-def _is_over(directory: Path) -> bool:
+@contextmanager
+def scratch(kind: str) -> Iterator[Path]:
+    """A temporary directory `mxdot-KIND-...`, which goes away at the end.
+
+    Temporary directories of the user's killed runs go away at the beginning.
+    """
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if not directory.is_symlink() and _is_over(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f"{_PREFIX}{kind}-", ignore_cleanup_errors=True
+    ) as name:
+        directory = Path(name)
+        new = directory / f"{_LOCK}.new"
+        with new.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            new.rename(directory / _LOCK)  # other runs see a locked file, or none
+            yield directory
+
+
+def _is_over(directory: Path, without_lock: bool = False) -> bool:
+    """True for a directory of this user whose lock is free; `without_lock` where there is none."""
     try:
-        with (directory / "lock").open("a") as lock:
+        if not directory.is_dir() or directory.stat().st_uid != os.getuid():
+            return False
+        with os.fdopen(os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # of a run that goes on, or no run's
+    except FileNotFoundError:
+        return without_lock
+    except OSError:  # a run that goes on
         return False
     return True

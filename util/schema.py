@@ -23,7 +23,7 @@ class Table(msgspec.Struct, forbid_unknown_fields=True):
     """A table of a file; what it leaves out is UNSET."""
 
     def given(self) -> dict[str, Any]:
-        """What it does not leave out."""
+        """Fields that are set, by name."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value is not UNSET}
 
@@ -88,6 +88,6 @@ def checked(content: Any, kind: type[T], title: str = "") -> T:
 
 
 def _words(hint: Any) -> str:
-    """What a field may be, with its range."""
+    """Type of a field with its range."""
     known = [each.description for each in getattr(hint, "__metadata__", ()) if each.description]
     return known[0] if known else WORDS.get(hint) or _words(get_args(hint)[0])

@@ -15,7 +15,7 @@ LARGEST = 2**26  # bytes of an outcome
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one task ended: a value of plain JSON types, or an error in one line."""
+    """End of one task: a value of plain JSON types, or an error in one line."""
 
     key: str
     label: str
@@ -42,7 +42,7 @@ class Outcome:
 
 
 class Store:
-    """Outcomes by key in a directory, each written beside and renamed: whole, or not there."""
+    """Outcomes by key in a directory, each written, then renamed: whole or absent."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 RANGE = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)(?:/([0-9]+))?")
 DIGITS = 18
-"""Of an integer: enough for every parameter, and few enough to count with."""
+"""Most digits of an integer: enough for every parameter, and few enough to count with."""
 LIMIT = 10_000
-"""Of what a text stands for."""
+"""Most values that a text may stand for."""
 T = TypeVar("T")
 
 
@@ -79,10 +79,10 @@ def number_list(text: str, name: str) -> tuple[int, ...]:
 
 
 def values(text: str, name: str, read: Callable[[str, str], list[T]]) -> list[T]:
-    """What `read` gives of each item of a sweep text."""
-    found: list[T] = []
+    """Values that `read` makes of the items of a sweep text."""
+    numbers: list[T] = []
     for item in items(text, name):
-        found += read(item, name)
-        if len(found) > LIMIT:
-            raise ValueError(f"{name} must stand for at most {LIMIT} values, not {len(found)}")
-    return found
+        numbers += read(item, name)
+        if len(numbers) > LIMIT:
+            raise ValueError(f"{name} must stand for at most {LIMIT} values, not {len(numbers)}")
+    return numbers

@@ -16,8 +16,7 @@ from typing import Any
 
 from ..model.errors import one_line
 from .jobs import Backend
-from .runs import own_directory
-from .scratch import scratch
+from .runs import own_directory, scratch
 
 DASK_DEPTH = 2
 """Tasks per thread of a cluster that are handed over at a time: one runs, one is there."""
@@ -44,7 +43,7 @@ def processes(
     """Processes of this machine: one per core when `workers` is None.
 
     preload: modules that are imported once, in a process of which the workers are copies, so that
-    they start at once; the first such call in this process decides. fresh: a new worker for each
+    they start at once; the first call with it in this process decides. fresh: a new worker for each
     task.
     """
     count = workers or len(os.sched_getaffinity(0))
@@ -53,8 +52,8 @@ def processes(
 
 @contextmanager
 def _pool(workers: int, preload: Sequence[str], fresh: bool) -> Iterator[Executor]:
-    """A process pool that leaves no process behind, whichever way it or this process ends."""
-    # Workers are killed and leave their temporary files behind: these are in one place.
+    """A process pool whose processes end with it, whichever way it or this process ends."""
+    # Killed workers leave temporary files: one directory holds them all.
     with scratch("workers") as directory:
         executor = _Processes(workers, directory, preload, fresh)
         try:

@@ -1,6 +1,7 @@
 """A small unit of each kind, which is mutated, covered and mapped, with the depth of its bench."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from ..model.units import MatmulConfig, UnitConfig
@@ -21,6 +22,12 @@ class Unit:
     few: int = FEW
     many: int = MANY
     traffic: int = TRAFFIC
+
+    @property
+    def parts(self) -> list[Any]:
+        """All of it as plain JSON values, for keys of results."""
+        config = [self.config.kind, self.config.arguments]
+        return [self.name, config, self.few, self.many, self.traffic]
 
 
 _QUANTIZED = DotConfig("e2m1", 4, "aligned:13", 3)

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...model.errors import one_line
 from .. import backends
-from ..backends import add_backend_options, check_backend, listing
+from ..backends import add_backend_options, check_backend
 from ..places import output_directory
 from ..synthesis import add_synthesis_options
-from ..terminal import console
 
 OUTPUT = Path("build/compare")
 
@@ -62,15 +60,6 @@ def backend(args: argparse.Namespace) -> Any:
 
 def run_resumable(args: argparse.Namespace, work: Callable[[argparse.Namespace], int]) -> int:
     """The exit status of `work`; Ctrl-C and SIGTERM end it with what is done kept."""
-    from ...util.workers import terminate_as_interrupt
-
     check_backend(args)
     output_directory("output", args.output)
-    try:
-        with terminate_as_interrupt(), listing():
-            return work(args)
-    except KeyboardInterrupt:
-        kept = one_line(str(args.output))
-        console(200).print(f"interrupted; results are kept in {kept}, run it again to go on")
-        return 130
-    return 0
+    return backends.run_resumable(lambda: work(args), args.output)

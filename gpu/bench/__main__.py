@@ -41,9 +41,9 @@ NARROW_EXPONENT_BITS = 5  # at most, of operands that are random codes and not v
 SAMPLE = 16  # rows and columns of a product, or rows of a tensor, that the model repeats
 
 
-def same(name: str, got: Tensor, want: np.ndarray) -> None:
-    """SystemExit unless the sample `got` has the bits of `want`."""
-    ours = np.ascontiguousarray(got.cpu().numpy())
+def same(name: str, result: Tensor, want: np.ndarray) -> None:
+    """SystemExit unless the sample `result` has the bits of `want`."""
+    ours = np.ascontiguousarray(result.cpu().numpy())
     theirs = np.ascontiguousarray(want)
     if ours.tobytes() != theirs.tobytes():
         wrong = np.count_nonzero(ours.view(np.uint8) != theirs.view(np.uint8))
@@ -95,9 +95,9 @@ def quantisation(size: int) -> Iterator[BenchRow]:
     one = elements + scale_bytes
     for transposed in (False, True):
         title = "columns, transposed" if transposed else "columns"
-        got = quantize_columns(x[None], rules, transposed=transposed)
+        result = quantize_columns(x[None], rules, transposed=transposed)
         both = quantize_both(x, rules, transposed=transposed)
-        for codes, scales in (got, both[2:]):
+        for codes, scales in (result, both[2:]):
             if transposed:
                 same(title, codes.view(size, size)[:, :32].t(), columns.codes)
                 same(title, scales.view(size, -1)[:, :1].t(), columns.scales)
@@ -162,11 +162,11 @@ def products(size: int, only: str | None = None) -> Iterator[BenchRow]:
         n = size if exact else size // 2
         a, b = operand(name, n, n, 1), operand(name, n, n, 2)
         c = torch.randn(n, n, device="cuda", generator=torch.Generator("cuda").manual_seed(3))
-        got = matmul(a, b, accumulator, c, executor="triton")
+        result = matmul(a, b, accumulator, c, executor="triton")
         rows, columns = slice(0, SAMPLE), slice(n - SAMPLE, n)
         start = c[rows, columns].cpu().numpy()
         want = model.matmul(part(a, rows), part(b, columns), accumulator, start)
-        same(f"{accumulator} of {name}", got[rows, columns], want)
+        same(f"{accumulator} of {name}", result[rows, columns], want)
         time = milliseconds(lambda: matmul(a, b, accumulator, c, executor="triton"))  # noqa: B023
         yield BenchRow(f"{accumulator}, {name}, {n}^3", f"{n**3 / time / 1e9:.2f} T products/s")
 

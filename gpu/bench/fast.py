@@ -23,10 +23,10 @@ WEIGHTS = ((28672, 8192), (8192, 28672))  # (N, K)
 FEW_ROWS = (1, 16, 64)
 
 
-def check(name: str, got: Tensor, a: MXTensor, b: MXTensor) -> None:
-    """SystemExit when `got` is not a b^T, by the norm of a sample of rows."""
+def check(name: str, result: Tensor, a: MXTensor, b: MXTensor) -> None:
+    """SystemExit when `result` is not a b^T, by the norm of a sample of rows."""
     want = a.dequantize()[:SAMPLE].double() @ b.dequantize().double().t()
-    error = float((got[:SAMPLE].double() - want).norm() / want.norm())
+    error = float((result[:SAMPLE].double() - want).norm() / want.norm())
     if not error < LARGEST_ERROR:
         sys.exit(f"{name} is off by {error:.2e} of the result, more than {LARGEST_ERROR:.2e}")
 

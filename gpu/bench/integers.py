@@ -38,19 +38,19 @@ def _bytes(size: int) -> Iterator[BenchRow]:
     yield BenchRow(f"torch._int_mm, {size}^3", f"{operations / library:.0f} TOP/s")
     for left, what in ((a, "symmetric"), (affine, "a with zero points")):
         for dtype in (torch.bfloat16, torch.float32):
-            got = int8_matmul(left, b, out_dtype=dtype, executor="triton")
-            check_bits(left, b, got)
+            result = int8_matmul(left, b, out_dtype=dtype, executor="triton")
+            check_bits(left, b, result)
             time = milliseconds(lambda q=left, d=dtype: int8_matmul(q, b, out_dtype=d))
             title = f"int8_matmul, {what}, {str(dtype).removeprefix('torch.')}, {size}^3"
             speed = f"{operations / time:.0f} TOP/s"
             yield BenchRow(title, speed, f"{library / time:.2f}", INT32_PRODUCT)
 
 
-def check_bits(a: ScaledTensor, b: ScaledTensor, got: Tensor) -> None:
-    """SystemExit unless the first rows and columns of `got` have the bits of `matmul`."""
+def check_bits(a: ScaledTensor, b: ScaledTensor, result: Tensor) -> None:
+    """SystemExit unless the first rows and columns of `result` have the bits of `matmul`."""
     few = [part(operand) for operand in (a, b)]
-    want = matmul(few[0], few[1], "int32").to(got.dtype)
-    if not torch.equal(got[:SAMPLE, :SAMPLE], want):
+    want = matmul(few[0], few[1], "int32").to(result.dtype)
+    if not torch.equal(result[:SAMPLE, :SAMPLE], want):
         sys.exit(f"int8_matmul of {a.scheme} x {b.scheme} has other bits than matmul")
 
 
@@ -70,8 +70,8 @@ def _few_rows(n: int, k: int) -> Iterator[BenchRow]:
     for m in FEW_ROWS:
         x = normal(m, k).to(torch.bfloat16)
         want = x.double() @ exact[: SAMPLE * 128].double().t()
-        got = weight_only_matmul(x, packed, executor="triton")[:, : SAMPLE * 128].double()
-        error = float((got - want).norm() / want.norm())
+        result = weight_only_matmul(x, packed, executor="triton")[:, : SAMPLE * 128].double()
+        error = float((result - want).norm() / want.norm())
         if not error < LARGEST_ERROR:
             sys.exit(f"weight_only_matmul is off by {error:.2e}, more than {LARGEST_ERROR:.2e}")
         library = milliseconds(graphed(lambda: x @ values.t()))  # noqa: B023

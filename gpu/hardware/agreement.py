@@ -79,8 +79,8 @@ def _sparse(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tenso
 def _special(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
     """NaN, infinities and zeros, in a third of the rows."""
     odd = _pick(rng, fmt, shape, ~np.isfinite(fmt.values) | (fmt.values == 0))
-    some = _rare(rng, (shape[0], 1), 0.33) & _rare(rng, shape, 1 / shape[1])
-    return torch.where(some, odd, _wide(rng, fmt, shape))
+    special = _rare(rng, (shape[0], 1), 0.33) & _rare(rng, shape, 1 / shape[1])
+    return torch.where(special, odd, _wide(rng, fmt, shape))
 
 
 def _twice(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
@@ -199,16 +199,16 @@ def silicon_bits(rule: str, operands: Operands) -> Tensor:
 def compare(rule: str, operands: Operands, reference: str | None = None) -> tuple[int, int, int]:
     """(tried, differing, differing from the model in the corner)."""
     a, b, c = operands.a, operands.b, operands.c
-    got = silicon_bits(rule, operands)
+    results = silicon_bits(rule, operands)
     want = matmul(a, b, rule, c, executor=reference)
-    differing = int((got != want.view(torch.int32)).sum())
+    differing = int((results != want.view(torch.int32)).sum())
     x, y = (
         MXTensor(z.codes[:CORNER], z.scales[:CORNER], z.format, BLOCK).to_model() for z in (a, b)
     )
     start = None if c is None else c[:CORNER, :CORNER].cpu().numpy()
     by_model = model_matmul(x, y, rule, start).view(np.int32)
-    corner = got[:CORNER, :CORNER].cpu().numpy()
-    return got.numel(), differing, int((corner != by_model).sum())
+    corner = results[:CORNER, :CORNER].cpu().numpy()
+    return results.numel(), differing, int((corner != by_model).sum())
 
 
 def run(

@@ -21,8 +21,8 @@ def refusal(device: torch.device) -> str | None:
         return f"Triton kernels take CUDA tensors, not {device.type}"
     capability = capability_of(device)
     if capability < OLDEST:
-        needed, got = (f"{major}.{minor}" for major, minor in (OLDEST, capability))
-        return f"Triton needs compute capability {needed} or later, not {got}"
+        needed, own = (f"{major}.{minor}" for major, minor in (OLDEST, capability))
+        return f"Triton needs compute capability {needed} or later, not {own}"
     return None
 
 

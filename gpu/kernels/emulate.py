@@ -73,7 +73,7 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
     other = next((size for size in sizes[:-1] if size != sizes[0]), None)
     if other is not None:
         return (
-            f"steps of blocks of {block_size} elements but for the last must be of one size, "
+            f"steps of blocks of {block_size} elements except the last must be of one size, "
             f"not of {sizes[0]} and {other}"
         )
     if KERNELS[type(rule)] == FLOAT32 and block_size > LONGEST_TREE:

@@ -54,7 +54,7 @@ class Encoding(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """How blocks are quantised, in the words of `mxdot.gpu.quantize`."""
+    """Rules of quantisation, in the words of `mxdot.gpu.quantize`."""
 
     format: ElementFormat
     block_size: int = 32

@@ -38,7 +38,7 @@ STAGED = 160 * 2**10  # bytes of operands in flight
 
 @dataclass(frozen=True)
 class Digits:
-    """How elements of two formats are cut: digits of `bits` bits, `a` and `b` of them each."""
+    """Cut of elements of two formats: digits of `bits` bits, `a` and `b` of them each."""
 
     bits: int
     a: int
@@ -85,7 +85,7 @@ def digits(a: ElementFormat, b: ElementFormat) -> Digits:
 
 
 def lower_weights(bits: int, block_size: int) -> int:
-    """How many weights of digits of `bits` bits, from the lowest, one float64 sums exactly."""
+    """Count of weights of digits of `bits` bits, from the lowest, that one float64 sums exactly."""
     chunks = max(1, block_size // CHUNK)
     return (FLOAT64_BITS - FLOAT32_BITS - 1 - int(math.log2(chunks))) // bits + 1
 

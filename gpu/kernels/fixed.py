@@ -216,7 +216,7 @@ def _word(w0, w1, w2, index):
 
 @triton.jit
 def _bits_from(bit, j):
-    """How many of limb j's 32 bits lie below `bit`."""
+    """Count of limb j's 32 bits that lie below `bit`."""
     return tl.minimum(tl.maximum(bit - 32 * j, 0), 32)
 
 

@@ -31,8 +31,8 @@ def refusal(request: "Int8Request") -> str | None:
     if not device.interpreted():
         capability = device.capability_of(request.device)
         if capability < DESCRIPTORS:
-            needed, got = (f"{major}.{minor}" for major, minor in (DESCRIPTORS, capability))
-            return f"it needs compute capability {needed} or later, not {got}"
+            needed, own = (f"{major}.{minor}" for major, minor in (DESCRIPTORS, capability))
+            return f"it needs compute capability {needed} or later, not {own}"
     length = request.a.codes.shape[1]
     if length % ALIGNMENT:
         return f"K must be a multiple of {ALIGNMENT}, not {length}"

@@ -1,4 +1,4 @@
-"""Which kernel computes a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
+"""Choice of the kernel for a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

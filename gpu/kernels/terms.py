@@ -26,7 +26,7 @@ LEAST_POWER = tl.constexpr(FLOAT64.emin)
 
 
 class Walk(NamedTuple):
-    """How a kernel reads and sums terms, one constexpr.
+    """Way of a kernel to read and sum terms, one constexpr.
 
     tile: rows and columns of a program. pack: terms per load. unroll: loads under way at once.
     split: whether elements are significands with exponents (`operands.is_split`). width: INT32,

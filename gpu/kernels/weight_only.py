@@ -66,8 +66,8 @@ def refusal(request: "WeightOnlyRequest") -> str | None:
     if not device.interpreted():
         capability = device.capability_of(request.device)
         if capability != CAPABILITY:
-            needed, got = (f"{major}.{minor}" for major, minor in (CAPABILITY, capability))
-            return f"it needs compute capability {needed}, not {got}"
+            needed, own = (f"{major}.{minor}" for major, minor in (CAPABILITY, capability))
+            return f"it needs compute capability {needed}, not {own}"
     most, rows = max(SHAPES), len(request.x)
     if rows > most:
         return f"x must have at most {most} rows, not {rows}"

@@ -166,12 +166,12 @@ def random_words(rng: Any, x: Tensor) -> Tensor:
     if isinstance(rng, Tensor) and rng.dtype == torch.uint32 and rng.shape == x.shape:
         checks.same_device(x=x, rng=rng)
         return rng
-    got = repr(rng)
+    given = repr(rng)
     if isinstance(rng, Tensor):
-        got = f"{checks.dtype_name(rng.dtype)} {tuple(rng.shape)}"
+        given = f"{checks.dtype_name(rng.dtype)} {tuple(rng.shape)}"
     raise ValueError(
         f"rng must be a torch.Generator or uint32 words of shape {tuple(x.shape)} "
-        f"for stochastic rounding, not {got}"
+        f"for stochastic rounding, not {given}"
     )
 
 

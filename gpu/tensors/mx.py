@@ -187,11 +187,11 @@ class MXTensor(Container):
         formats = {dtype: fmt for fmt, dtype in FLOAT8.items()}
         if elements.dtype not in formats:
             known = " or ".join(checks.dtype_name(dtype) for dtype in formats)
-            got = checks.dtype_name(elements.dtype)
-            raise TypeError(f"elements must have dtype {known}, not {got}")
+            given = checks.dtype_name(elements.dtype)
+            raise TypeError(f"elements must have dtype {known}, not {given}")
         if scales.dtype != torch.float8_e8m0fnu:
-            got = checks.dtype_name(scales.dtype)
-            raise TypeError(f"scales must have dtype float8_e8m0fnu, not {got}")
+            given = checks.dtype_name(scales.dtype)
+            raise TypeError(f"scales must have dtype float8_e8m0fnu, not {given}")
         codes, fmt = elements.view(torch.uint8), formats[elements.dtype]
         return cls(codes, scales.view(torch.uint8), fmt, block_size, axis)
 

@@ -63,7 +63,7 @@ class ScaledTensor(Container):
 
     @classmethod
     def of_parts(cls, name: str, parts: list[Tensor], axis: int) -> "ScaledTensor":
-        """From what `parts` gave, and the text of a scheme; axis not negative."""
+        """The tensor of what `parts` gave and of a scheme's text; axis not negative."""
         x = scaled_of(name, parts, axis)
         return cls(name, x.codes, x.scales, x.zero_points, x.selectors, axis)
 
@@ -102,7 +102,7 @@ class ScaledTensor(Container):
         return {name for name, group in self._groups(dim).items() if group is None}
 
     def _groups(self, dim: int) -> dict[str, int | None]:
-        """By part: elements along an axis that share an entry, None for all of them."""
+        """Elements along an axis that share an entry, by part; None for all of them."""
         names = list(self.named_parts())
         levels = [level.granularity for level in self.scheme.levels]
         of_parts = [*levels, *[levels[-1]] * len(names)]  # zero points and selectors: the inner's

@@ -4,8 +4,7 @@
 `write` makes a table and a picture of what came out. Needs PyTorch.
 """
 
-from .evaluation import evaluate_network, recipes
+from .evaluation import evaluate_network, recipes, write
 from .network import ENCODER, Network, load_network
-from .outputs import write
 
 __all__ = ["ENCODER", "Network", "evaluate_network", "load_network", "recipes", "write"]

@@ -169,7 +169,7 @@ def _parts(path: Path) -> list[str]:
         raise ValueError(f"{path} must map names to files in weight_map")
     for name in names:
         if name != Path(name).name or not name.endswith(".safetensors"):
-            raise ValueError(f"{path} must name safetensors files beside it, not {name!r}")
+            raise ValueError(f"{path} must name safetensors files in its own folder, not {name!r}")
     return names
 
 
@@ -186,5 +186,5 @@ def _check_complete(loading: Mapping[str, Any], directory: Path) -> None:
 
 
 def _first(error: BaseException) -> str:
-    """The first line of what it says."""
+    """The first line of an error's text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,15 +1,31 @@
-"""A network by several recipes, each compared with the network itself."""
+"""A network by several recipes, each compared with the network itself; the table and picture."""
 
 import copy
+import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from torch import nn
 
 from ...model.errors import one_line
 from ...model.schemes.pairing import RECOMMENDED, pairings
+from ...util.charts import Entry, Picture, save
+from ...util.charts.layers import axis, names_axis, panel, points
+from ...util.charts.palette import MANY, SHAPES
+from ...util.tables import lines, write_csv
 from .. import RECIPES, Evaluation, Recipe, convert, evaluate
+from ..evaluate import METRICS, WHOLE, OutputErrors
 from .network import Network
+
+COLUMNS = (
+    *("recipe", "layer", "kernel", "sqnr_db", "cosine", "mse", "largest"),
+    *("model_sqnr_db", "model_cosine", "model_mse"),
+)
+CEILING = 160.0  # dB; where a layer without error is drawn
+LEAST = 1e-30  # the same of a mean squared error
+LINE_HEIGHT, LEAST_HEIGHT = 14, 60
 
 
 def recipes(
@@ -73,3 +89,70 @@ def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:
         ) from None
     except (AssertionError, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"model must take input_ids alone: {one_line(str(error))}") from error
+
+
+def write(evaluations: Mapping[str, Evaluation], directory: Path) -> list[Path]:
+    """Write `layers.csv`, a line for each layer of each recipe, and `layers.svg`."""
+    table = [line for name, each in evaluations.items() for line in _lines(name, each)]
+    return [
+        write_csv(directory / "layers.csv", lines(COLUMNS, table)),
+        *save(picture(evaluations), directory / "layers", ["svg"]),
+    ]
+
+
+def _lines(recipe: str, evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Errors of layers alone, and in the model; of the whole model in both."""
+    rows = [(each.name, each.kernel, each.alone, each.within) for each in evaluation.layers]
+    rows.append((WHOLE, "", evaluation.whole, evaluation.whole))
+    return [
+        {"recipe": recipe, "layer": name, "kernel": kernel, "largest": alone.relative}
+        | {"sqnr_db": alone.sqnr, "cosine": alone.cosine, "mse": alone.mse}
+        | {f"model_{key}": value for key, value in _metrics(within).items()}
+        for name, kernel, alone, within in rows
+    ]
+
+
+def _metrics(errors: OutputErrors) -> dict[str, float]:
+    return {"sqnr_db": errors.sqnr, "cosine": errors.cosine, "mse": errors.mse}
+
+
+def picture(evaluations: Mapping[str, Evaluation]) -> Picture:
+    """The metric of every layer, alone and in the model, whose own stands below them."""
+    metric = next(iter(evaluations.values())).metric
+    looks = dict(
+        zip(evaluations, zip(itertools.cycle(MANY), itertools.cycle(SHAPES)), strict=False)
+    )
+    names = list(dict.fromkeys(x.name for each in evaluations.values() for x in each.layers))
+    alone, within = [], []
+    for recipe, evaluation in evaluations.items():
+        colour, shape = looks[recipe]
+        look = {"colour": colour, "shape": shape}
+        for layer in evaluation.layers:
+            alone.append({"x": _shown(layer.alone, metric), "y": layer.name, **look})
+            within.append({"x": _shown(layer.within, metric), "y": layer.name, **look})
+        within.append({"x": _shown(evaluation.whole, metric), "y": WHOLE, **look})
+    across = _across(metric, [value["x"] for value in within + alone])
+    panels = [
+        panel("layers alone, given float32's inputs", across, names_axis(names), points(alone, 45)),
+        panel("in the model", across, names_axis([*names, WHOLE]), points(within, 45)),
+    ]
+    heights = [max(LEAST_HEIGHT, LINE_HEIGHT * count) for count in (len(names), len(names) + 1)]
+    legend = [Entry(name, *look) for name, look in looks.items()]
+    title = f"{METRICS[metric].partition(',')[0]} of outputs against float32"
+    return Picture("layers", title, panels, legend=legend, height=heights, columns=2)
+
+
+def _across(metric: str, values: Sequence[float]) -> dict[str, Any]:
+    """An axis with room for marks at both ends, the same for both panels."""
+    low, high = min(values), max(values)
+    if metric == "mse":
+        return axis(METRICS[metric], log=10, domain=[low / 2, high * 2])
+    room = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
+    return axis(METRICS[metric], domain=[low - room, high + room])
+
+
+def _shown(errors: OutputErrors, metric: str) -> float:
+    value = getattr(errors, metric)
+    if metric == "sqnr":
+        return max(min(value, CEILING), -CEILING)
+    return max(value, LEAST) if metric == "mse" else value

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...model import DotConfig
 from ...model.packing import pack_rows
 from ...model.trace import FLAG_NAMES
-from ...util.files import beside
+from ...util.files import replacing
 from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
@@ -205,7 +205,7 @@ def write_records(
         MAX_MODES.bit_length() - 1,
         [(f"side{i}", width) for i, (_, width) in enumerate(side)],
     )
-    with beside(path) as part, part.open("wb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         for start in range(0, len(a), _CHUNK):
             rows = slice(start, start + _CHUNK)
             columns = {port: _pack(of[rows], width) for port, (of, width) in codes.items()}

@@ -15,7 +15,7 @@ from rich.console import Console
 from ...model import DotConfig
 from ...model.units.dot import ComposedUnitConfig
 from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
-from ...util.files import beside, write_file
+from ...util.files import replacing, write_file
 from ...util.jobs import Backend, DryRun, longest_first, results
 from ...util.keys import task_key
 from ...util.progress import display
@@ -160,7 +160,7 @@ class _Regression:
         write_junit(ordered, self.seed, seconds, directory / _RESULTS)
         coverage = self._merge_coverage(directory) if self.settings.traffic else None
         for path in (directory / _RESULTS, *directory.glob(f"{_COVERAGE}.*")):
-            with beside(self.settings.directory / path.name) as copy:
+            with replacing(self.settings.directory / path.name) as copy:
                 shutil.copyfile(path, copy)
         (directory / _STATE).unlink()
         return summary(ordered, seconds, coverage)

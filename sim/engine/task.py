@@ -13,7 +13,7 @@ from ...model.units.dot import ComposedUnitConfig
 from ...util.data.tensors import REAL_FILE
 from ...util.jobs import Backend
 from ...util.keys import file_digest, fingerprint, task_key, version_of
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ...util.store import Outcome
 from ...util.workers import processes
 from .job import UnitJob

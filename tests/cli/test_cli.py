@@ -11,7 +11,7 @@ from mxdot.cli import COMMANDS, main
 from mxdot.cli.program import quoted
 from mxdot.model import MACHINES
 from mxdot.model.units import KINDS
-from mxdot.util.files import beside, write_file
+from mxdot.util.files import replacing, write_file
 
 
 def run(capsys, *arguments):
@@ -170,7 +170,7 @@ def test_links_and_pipes_stay(tmp_path):
 )
 def test_a_file_without_room_is_named(error, message, tmp_path):
     path = tmp_path / "records"
-    with pytest.raises(OSError, match=re.escape(f"{message}{str(path)!r}")), beside(path):
+    with pytest.raises(OSError, match=re.escape(f"{message}{str(path)!r}")), replacing(path):
         raise error
     assert list(tmp_path.iterdir()) == []
 

@@ -9,18 +9,17 @@ import re
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 from torch.nn.functional import ScalingType, SwizzleType
 
 from compare import generator
 from devices import tensor
-from linear_cases import operands, run
+from linear_cases import layer_of, operands, run
 from mxdot import gpu
 from mxdot.gpu import mx_matmul, schemes
 from mxdot.gpu.ops import block_scaled
 from mxdot.model.formats import FORMATS
-from mxdot.nn import MXLinear, Recipe, kernel_of
+from mxdot.nn import Recipe, kernel_of
 
 SHAPES = [(16, 32), (5, 64), (130, 96), (257, 160)]
 PAIRS = [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("nvfp4", "nvfp4")]
@@ -76,9 +75,9 @@ def read(elements, scales, kinds, swizzles):
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "nvfp4"])
 def test_an_operand_as_the_library_reads_it(name, shape):
     x = quantized(name, *shape)
-    got = block_scaled.operand(*block_scaled._parts(x))
-    assert got.elements.is_contiguous()
-    values = read(*got).astype(np.float32)
+    result = block_scaled.operand(*block_scaled._parts(x))
+    assert result.elements.is_contiguous()
+    values = read(*result).astype(np.float32)
     assert [size % of for size, of in zip(values.shape, (16, 32), strict=True)] == [0, 0]
     np.testing.assert_array_equal(values[: shape[0], : shape[1]], x.dequantize().numpy())
     values[: shape[0], : shape[1]] = 0
@@ -104,35 +103,32 @@ def units(monkeypatch):
 def test_products_by_the_library(pair, dtype, units):
     a, b = (quantized(name, rows, 96, rows) for name, rows in zip(pair, (37, 150), strict=True))
     want = a.dequantize().double() @ b.dequantize().double().t()
-    got = block_scaled.block_scaled_matmul(a, b, dtype)
-    assert (got.shape, got.dtype, got.is_contiguous()) == ((37, 150), dtype, True)
+    result = block_scaled.block_scaled_matmul(a, b, dtype)
+    assert (result.shape, result.dtype, result.is_contiguous()) == ((37, 150), dtype, True)
     most = torch.finfo(dtype).eps * want.abs() + torch.finfo(torch.float16).tiny
-    assert torch.all((got.double() - want).abs() <= most)
+    assert torch.all((result.double() - want).abs() <= most)
     if pair[0] != "nvfp4" and dtype != torch.float16:
-        assert torch.equal(mx_matmul(a, b, method="block_scaled", out_dtype=dtype), got)
+        assert torch.equal(mx_matmul(a, b, method="block_scaled", out_dtype=dtype), result)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_values_where_a_device_has_no_units(pair):
     a, b = (quantized(name, rows, 96, rows) for name, rows in zip(pair, (37, 150), strict=True))
-    got = block_scaled.block_scaled_matmul(a, b, torch.float32)
-    assert torch.equal(got, a.dequantize() @ b.dequantize().t())
+    result = block_scaled.block_scaled_matmul(a, b, torch.float32)
+    assert torch.equal(result, a.dequantize() @ b.dequantize().t())
 
 
 @pytest.mark.parametrize("recipe", [MX, NVFP4], ids=["mxfp8", "nvfp4"])
 def test_layers_give_the_library_their_blocks(recipe, units):
     x, weight, g = operands(generator("block scaled layer"), 50, 72, 40, "cpu")
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
+    layer = layer_of(weight, recipe)
     assert kernel_of(layer) == "block_scaled_matmul (scaled_mm)"
-    got = run(layer, x, g)
+    results = run(layer, x, g)
     plain = Recipe(recipe.weight, recipe.activation)
-    other = MXLinear(weight.shape[1], weight.shape[0], False, recipe=plain)
-    other.weight = nn.Parameter(weight.clone())
-    for result, want in zip(got, run(other, x, g), strict=True):
+    for result, want in zip(results, run(layer_of(weight, plain), x, g), strict=True):
         torch.testing.assert_close(result, want, rtol=1e-5, atol=1e-5)
     frozen = layer.freeze(keep_weight=False)(x)
-    assert torch.equal(frozen, got[0])
+    assert torch.equal(frozen, results[0])
     assert "kernel='block_scaled_matmul (scaled_mm)'" in repr(layer)
 
 

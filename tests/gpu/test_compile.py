@@ -41,9 +41,9 @@ def test_the_compiler_changes_no_bit(fmt, rule, rounding, policy, device):
         blocks = gpu.quantize(x, fmt, rng=words, **options)
         return blocks, blocks.dequantize()
 
-    got, values = compiled(tensor(x, device), tensor(words, device))
+    result, values = compiled(tensor(x, device), tensor(words, device))
     want = model.quantize(x, fmt, rng=words, **options)
-    assert_same_blocks(got, want)
+    assert_same_blocks(result, want)
     np.testing.assert_array_equal(bits(values.cpu().numpy()), bits(want.dequantize()))
 
 
@@ -66,8 +66,8 @@ def test_no_format_is_taken_for_another(rule, formats):
     quantize = traced(lambda x, fmt: gpu.quantize(x, fmt, scale_rule=rule))
     x = random_blocks(generator("gpu formats", rule), 16, 64)
     for fmt in formats:
-        got = quantize(torch.tensor(x), fmt)
-        assert_same_blocks(got, model.quantize(x, fmt, scale_rule=rule))
+        result = quantize(torch.tensor(x), fmt)
+        assert_same_blocks(result, model.quantize(x, fmt, scale_rule=rule))
 
 
 @pytest.mark.parametrize("formats", [[*MX_FORMATS.values(), OWN], OTHERS], ids=["mx", "others"])
@@ -83,8 +83,8 @@ def test_blocks_from_outside_the_graph(function, formats):
         codes = rng.integers(0, 2**fmt.bits, (4, 64)).astype(fmt.dtype)
         scales = rng.integers(0, 256, (4, 2), dtype=np.uint8)
         blocks = gpu.MXTensor(torch.tensor(codes), torch.tensor(scales), fmt)
-        got, want = compiled(blocks).numpy(), function(blocks).numpy()
-        assert got.tobytes() == want.tobytes(), fmt
+        result, want = compiled(blocks).numpy(), function(blocks).numpy()
+        assert result.tobytes() == want.tobytes(), fmt
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
@@ -109,8 +109,8 @@ def test_products_in_a_graph():
     rng = generator("gpu products between graphs")
     x, w = (torch.tensor(rng.standard_normal((n, 128)).astype(np.float32)) for n in (8, 16))
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
-    for got, want in zip(compiled(x, w), layer(x, w), strict=True):
-        assert torch.equal(got, want)
+    for result, want in zip(compiled(x, w), layer(x, w), strict=True):
+        assert torch.equal(result, want)
 
 
 def test_fakes_have_the_shapes_and_types_of_results():

@@ -45,16 +45,16 @@ def facts_of(path):
 
 def check(path, folder):
     """Values that are read can be written and read again unchanged."""
-    found = outcome(gpu.load, path, errors=ValueError)
-    if found is None:
+    tensors = outcome(gpu.load, path, errors=ValueError)
+    if tensors is None:
         return
     again = folder / "again.safetensors"
-    if outcome(lambda: gpu.save(again, found) or True, errors=ValueError):
+    if outcome(lambda: gpu.save(again, tensors) or True, errors=ValueError):
         loaded = gpu.load(again)
-        assert set(loaded) == set(found)
-        for name, tensor in found.items():
-            want, got = tensor.dequantize(), loaded[name].dequantize()
-            torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+        assert set(loaded) == set(tensors)
+        for name, tensor in tensors.items():
+            want, result = tensor.dequantize(), loaded[name].dequantize()
+            torch.testing.assert_close(result, want, rtol=0, atol=0, equal_nan=True)
 
 
 @fuzz(60)

@@ -27,9 +27,9 @@ KINDS = ("one", "ends", "any", "nan")
 def check(a, b, dtype, device, executor):
     want = torch.tensor(model.matmul(a, b, "int32")).to(dtype)
     pair = [ScaledTensor.from_model(x, device) for x in (a, b)]
-    got = int8_matmul(*pair, out_dtype=dtype, executor=executor)
-    assert (got.dtype, got.shape, got.device.type) == (dtype, want.shape, device)
-    ours, theirs = (bits(x.cpu().float().numpy()) for x in (got, want))
+    result = int8_matmul(*pair, out_dtype=dtype, executor=executor)
+    assert (result.dtype, result.shape, result.device.type) == (dtype, want.shape, device)
+    ours, theirs = (bits(x.cpu().float().numpy()) for x in (result, want))
     np.testing.assert_array_equal(ours, theirs, f"{a.scheme} x {b.scheme}")
 
 
@@ -97,8 +97,8 @@ def test_codes_that_begin_anywhere():
         codes = x.codes.new_empty(x.codes.numel() + 3)[3:].view_as(x.codes).copy_(x.codes)
         assert codes.data_ptr() % 16 == 3
         views.append(with_parts(x, codes=codes))
-    got = int8_matmul(*views, out_dtype=torch.float32, executor="triton")
-    assert torch.equal(got.view(torch.int32), want.view(torch.int32))
+    result = int8_matmul(*views, out_dtype=torch.float32, executor="triton")
+    assert torch.equal(result.view(torch.int32), want.view(torch.int32))
 
 
 @for_kernels[0]

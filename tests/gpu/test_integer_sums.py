@@ -25,16 +25,16 @@ from scheme_cases import random_array, random_c, shrunk
 
 def assert_same_sums(a, b, device, **options):
     want = model.integer_sums(a, b, **options)
-    got = integer_sums(*(ScaledTensor.from_model(x, device) for x in (a, b)), **options)
-    assert got.lsb == want.lsb
+    result = integer_sums(*(ScaledTensor.from_model(x, device) for x in (a, b)), **options)
+    assert result.lsb == want.lsb
     for name in ("sums", "scales", "overflowed"):
-        mine, its = getattr(got, name).cpu().numpy(), getattr(want, name)
+        mine, its = getattr(result, name).cpu().numpy(), getattr(want, name)
         assert mine.dtype == its.dtype
         np.testing.assert_array_equal(mine, its, name)
-    rescaled = got.rescale().cpu().numpy()
+    rescaled = result.rescale().cpu().numpy()
     np.testing.assert_array_equal(rescaled, want.rescale())
     c = random_c(generator("c of a row"), want.sums.shape[1:2], "one")
-    rescaled = got.rescale(tensor(c, device)).cpu().numpy()
+    rescaled = result.rescale(tensor(c, device)).cpu().numpy()
     np.testing.assert_array_equal(rescaled, want.rescale(c))
     return want
 

@@ -57,8 +57,8 @@ def test_a_subnormal_c_has_the_exponent_of_the_smallest_normal_number(text):
     x = MXArray(codes, scales, "e4m3", 32)
     c = np.array([[2.0**-24], [0]], np.float32)
     operand = MXTensor.from_model(x, DEVICE)
-    got = matmul(operand, operand, text, tensor(c, DEVICE), executor="triton")
-    assert got.tolist() == [[2.0**-24] * 2, [2.0**-23] * 2]
+    result = matmul(operand, operand, text, tensor(c, DEVICE), executor="triton")
+    assert result.tolist() == [[2.0**-24] * 2, [2.0**-23] * 2]
     check(Cases(x, x, c[:, 0]), text)
 
 
@@ -111,8 +111,8 @@ def test_the_ends_of_the_rules_of_amd(name, facts):
     size = MACHINES[name].terms
     cases = cases_of(name, facts, size)
     a, b = (MXTensor.from_model(x, DEVICE) for x in (cases.a, cases.b))
-    got = matmul(a, b, name, tensor(cases.c[:, None], DEVICE), executor="triton")
-    np.testing.assert_array_equal(got.diagonal().cpu(), [fact[3] for fact in facts])
+    result = matmul(a, b, name, tensor(cases.c[:, None], DEVICE), executor="triton")
+    np.testing.assert_array_equal(result.diagonal().cpu(), [fact[3] for fact in facts])
     check(cases_of(name, facts, size + 1), name)
 
 
@@ -157,7 +157,7 @@ def test_what_no_kernel_of_amds_rules_takes(text, changed, message):
             "hopper-mma",
             "e4m3",
             48,
-            "steps of blocks of 48 elements but for the last must be of one size, not of 16 and 8",
+            "steps of blocks of 48 elements except the last must be of one size, not of 16 and 8",
         ),
         (
             "blackwell-mxf4nvf4",

@@ -137,5 +137,5 @@ def test_a_result_below_every_float32_is_a_positive_zero(accumulator):
     a, b = (
         gpu.MXTensor.from_model(MXArray(codes, scales, "int8"), DEVICE) for codes in (one, minus)
     )
-    got = gpu.matmul(a, b, accumulator, executor="triton")
-    assert got.view(torch.int32).item() == 0
+    result = gpu.matmul(a, b, accumulator, executor="triton")
+    assert result.view(torch.int32).item() == 0

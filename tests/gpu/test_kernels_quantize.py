@@ -53,8 +53,10 @@ def test_every_rule_along_each_axis(fmt, scale_rule, rounding, nonfinite):
     moved = None if words is None else tensor(words, DEVICE)
     for axis in (0, 1):
         want = model.quantize(x, fmt, axis=axis, rng=words, **rules)
-        got = gpu.quantize(tensor(x, DEVICE), fmt, axis=axis, rng=moved, executor="triton", **rules)
-        assert_same_blocks(got, want)
+        result = gpu.quantize(
+            tensor(x, DEVICE), fmt, axis=axis, rng=moved, executor="triton", **rules
+        )
+        assert_same_blocks(result, want)
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
@@ -64,10 +66,10 @@ def test_dtypes_block_sizes_and_axes(dtype, block_size):
     x = rng.standard_normal((128, 3, 256)).astype(dtype)
     for axis in (0, 2):
         want = model.quantize(x, "e4m3", axis=axis, block_size=block_size)
-        got = gpu.quantize(
+        result = gpu.quantize(
             tensor(x, DEVICE), "e4m3", axis=axis, block_size=block_size, executor="triton"
         )
-        assert_same_blocks(got, want)
+        assert_same_blocks(result, want)
 
 
 @pytest.mark.parametrize("fmt", ["e4m3", "e2m1", "int8"])
@@ -79,9 +81,9 @@ def test_a_transpose_is_quantised_where_it_lies(fmt, rounding):
     moved = None if words is None else tensor(words, DEVICE)
     want = model.quantize(np.ascontiguousarray(x.T), fmt, rounding=rounding, rng=words)
     turned = tensor(x, DEVICE).t()
-    got = gpu.quantize(turned, fmt, rounding=rounding, rng=moved, executor="triton")
-    assert_same_blocks(got, want)
-    assert all(part.is_contiguous() for part in (got.codes, got.scales))
+    result = gpu.quantize(turned, fmt, rounding=rounding, rng=moved, executor="triton")
+    assert_same_blocks(result, want)
+    assert all(part.is_contiguous() for part in (result.codes, result.scales))
 
 
 @pytest.mark.parametrize("fmt", BYTES)
@@ -107,8 +109,10 @@ def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
             for w in (row_words, column_words)
         )
         rules = Rules(FORMATS[fmt], rounding=rounding)
-        got = quantize_both(tensor(x, DEVICE), rules, *words, packed=packed, transposed=transposed)
-        for part, expected in zip(got, want, strict=True):
+        result = quantize_both(
+            tensor(x, DEVICE), rules, *words, packed=packed, transposed=transposed
+        )
+        for part, expected in zip(result, want, strict=True):
             np.testing.assert_array_equal(part.cpu().numpy(), expected.reshape(-1))
 
 
@@ -159,8 +163,8 @@ def test_packed_rows_unpack_to_the_codes(fmt):
     x = values(generator("packed", fmt))
     want = model.quantize(x, fmt)
     codes, scales = packed_rows(tensor(x, DEVICE), fmt)
-    got = MXTensor(codes, scales.view(want.scales.shape), fmt)
-    assert_same_blocks(got, want)
+    result = MXTensor(codes, scales.view(want.scales.shape), fmt)
+    assert_same_blocks(result, want)
 
 
 @pytest.mark.parametrize("block_size", [8, 32, 256])
@@ -221,10 +225,10 @@ def test_dequantisation(fmt, dtype, block_size):
     codes = codes.repeat(max(1, block_size // len(codes))).expand(256, -1).contiguous()
     scales = torch.arange(256, dtype=torch.uint8)[:, None].expand(-1, codes.shape[1] // block_size)
     x = MXTensor(codes, scales, fmt, block_size).to(DEVICE)
-    got, want = (x.dequantize(dtype, executor=name) for name in ("triton", "torch"))
-    same = (got == want) | (got.isnan() & want.isnan())
+    result, want = (x.dequantize(dtype, executor=name) for name in ("triton", "torch"))
+    same = (result == want) | (result.isnan() & want.isnan())
     assert same.all()
-    assert torch.equal(got.signbit() & ~got.isnan(), want.signbit() & ~want.isnan())
+    assert torch.equal(result.signbit() & ~result.isnan(), want.signbit() & ~want.isnan())
 
 
 @pytest.mark.cuda  # the interpreter truncates bfloat16 values below the normal range
@@ -234,6 +238,6 @@ def test_dequantisation_to_bfloat16(fmt):
     codes = codes.repeat(1, max(1, 32 // codes.shape[1]))
     scales = torch.arange(256, dtype=torch.uint8)[:, None].expand(-1, codes.shape[1] // 32)
     x = MXTensor(codes, scales, fmt).to("cuda")
-    got, want = (x.dequantize(torch.bfloat16, executor=name) for name in ("triton", "torch"))
-    assert torch.equal(got.nan_to_num(7), want.nan_to_num(7))
-    assert torch.equal(got.isnan(), want.isnan())
+    result, want = (x.dequantize(torch.bfloat16, executor=name) for name in ("triton", "torch"))
+    assert torch.equal(result.nan_to_num(7), want.nan_to_num(7))
+    assert torch.equal(result.isnan(), want.isnan())

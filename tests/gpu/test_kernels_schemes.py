@@ -50,8 +50,8 @@ def values(rng, shape=(128, 256)):
 
 def check(x, row, **options):
     want = model.quantize(x, row, **options)
-    got = schemes.quantize(tensor(x, DEVICE), row, executor="triton", **options)
-    assert_same(got.to_model(), want)
+    result = schemes.quantize(tensor(x, DEVICE), row, executor="triton", **options)
+    assert_same(result.to_model(), want)
 
 
 @pytest.mark.parametrize("name", TAKEN)
@@ -171,9 +171,9 @@ def test_values_of_codes(name):
         whole = schemes.ScaledTensor.of_parts(name, parts, axis)
         for each in (made, whole):
             for dtype in DTYPES:
-                got = each.dequantize(dtype, executor="triton").float().cpu().numpy()
+                result = each.dequantize(dtype, executor="triton").float().cpu().numpy()
                 want = each.dequantize(dtype, executor="torch").float().cpu().numpy()
-                np.testing.assert_array_equal(bits(got), bits(want))
+                np.testing.assert_array_equal(bits(result), bits(want))
 
 
 @pytest.mark.parametrize("name", ["nvfp4", "int8_affine_channel", "mixed8"])

@@ -37,5 +37,5 @@ def test_pytorch_is_the_model(text, block):
     c = np.repeat(cases.c[:, None], ROWS, axis=1)
     with np.errstate(invalid="ignore"):
         want = model_matmul(cases.a, cases.b, text, c)
-    got = matmul(tensor(cases.a), tensor(cases.b), text, torch.tensor(c), executor="torch")
-    assert (got.view(torch.int32).numpy() == want.view(np.int32)).all()
+    result = matmul(tensor(cases.a), tensor(cases.b), text, torch.tensor(c), executor="torch")
+    assert (result.view(torch.int32).numpy() == want.view(np.int32)).all()

@@ -82,8 +82,8 @@ def test_every_pair_of_codes(pair, device):
     c = rng.choice(np.array([0, 1, -3.3, 2.0**-149, np.inf, np.nan], np.float32), (len(a.codes), 1))
     for accumulator in ("exact", "aligned:3", "float32", "hopper", "fixed:20:-9", "fixed:70:-40"):
         for start in (None, c):
-            got, want = check(a, b, accumulator, start, device)
-            np.testing.assert_array_equal(got, want)
+            result, want = check(a, b, accumulator, start, device)
+            np.testing.assert_array_equal(result, want)
 
 
 @on_devices
@@ -93,8 +93,8 @@ def test_every_pair_of_scales(device):
     codes = np.tile(np.array([[0x38, 0x01, 0x7E, 0xB9]], np.uint8), (256, 1))
     a, b = (MXArray(codes, scales, "e4m3", 4) for _ in range(2))
     for accumulator in ("exact", "aligned:5", "fused:2", "float32", "hopper", "fixed:640:-320"):
-        got, want = check(a, b, accumulator, None, device)
-        np.testing.assert_array_equal(got, want)
+        result, want = check(a, b, accumulator, None, device)
+        np.testing.assert_array_equal(result, want)
 
 
 @on_devices
@@ -107,8 +107,8 @@ def test_the_largest_block(fmt, device):
     codes[1, ::2] |= 1 << (f.bits - 1)
     a = MXArray(codes, np.full((2, 1), 127, np.uint8), f, 65536)
     for accumulator in ("exact", "aligned:64", "hopper", "fixed:1024:-512", "float32"):
-        got, want = check(a, a, accumulator, None, device)
-        np.testing.assert_array_equal(got, want)
+        result, want = check(a, a, accumulator, None, device)
+        np.testing.assert_array_equal(result, want)
 
 
 # Blocks beyond float32 ----------------------------------------------------------------------------
@@ -136,8 +136,8 @@ def test_overflow_and_infinities(first, second, accumulator, device):
     scales = np.full((1, 2), 127, np.uint8)
     a, b = (MXArray(side, scales, "bf16", 2) for side in (codes, ones))
     for c in (None, *np.array([1, np.inf, -np.inf, np.nan], np.float32)):
-        got, want = check(a, b, accumulator, c, device)
-        np.testing.assert_array_equal(got, want)
+        result, want = check(a, b, accumulator, c, device)
+        np.testing.assert_array_equal(result, want)
 
 
 @on_devices
@@ -154,8 +154,8 @@ def test_terms_further_apart_than_two_float64(fmt, accumulator, device):
     codes = np.concatenate([first, second], axis=1)
     scales = np.full((40, 2), 127, np.uint8)
     a, b = (MXArray(x, scales, f, 8) for x in (codes, np.full(codes.shape, f.encode(1.0))))
-    got, want = check(a, b, accumulator, None, device)
-    np.testing.assert_array_equal(got, want)
+    result, want = check(a, b, accumulator, None, device)
+    np.testing.assert_array_equal(result, want)
     if accumulator != "exact":
         left = np.repeat(f.values[first[:, -1:]].astype(np.float32), 40, axis=1)
         np.testing.assert_array_equal(want, left.view(np.uint32))
@@ -219,9 +219,9 @@ def test_empty(shape, device):
     c = np.full((m, n), -0.0, np.float32)
     for accumulator in ("exact", "hopper", "hopper-promoted", "fixed:640:-320"):
         for start in (None, c):
-            got, want = check(a, b, accumulator, start, device)
-            assert got.shape == want.shape == (m, n)
-            np.testing.assert_array_equal(got, want)
+            result, want = check(a, b, accumulator, start, device)
+            assert result.shape == want.shape == (m, n)
+            np.testing.assert_array_equal(result, want)
 
 
 @on_devices
@@ -231,8 +231,8 @@ def test_the_default_dtype_of_pytorch_changes_nothing(operands, accumulator, dty
     torch.set_default_dtype(dtype)
     try:
         a, b = operands
-        got, want = check(a, b, accumulator, None, device)
-        np.testing.assert_array_equal(got, want)
+        result, want = check(a, b, accumulator, None, device)
+        np.testing.assert_array_equal(result, want)
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -244,8 +244,8 @@ def test_more_than_one_tile(operands, chunk, device, monkeypatch):
     a, b = operands
     c = generator("gpu tiles").standard_normal((5, 7)).astype(np.float32)
     for accumulator in ("exact", "aligned:9", "hopper-promoted", "fixed:640:-320"):
-        got, want = check(a, b, accumulator, c, device)
-        np.testing.assert_array_equal(got, want)
+        result, want = check(a, b, accumulator, c, device)
+        np.testing.assert_array_equal(result, want)
 
 
 @on_devices
@@ -254,8 +254,8 @@ def test_more_than_one_tile(operands, chunk, device, monkeypatch):
 def test_running_values_broadcast(operands, shape, dtype, device):
     a, b = operands
     c = np.asarray(generator("gpu c").integers(-4, 5, shape), np.float32).astype(dtype)
-    got, want = check(a, b, "hopper", c, device)
-    np.testing.assert_array_equal(got, want)
+    result, want = check(a, b, "hopper", c, device)
+    np.testing.assert_array_equal(result, want)
 
 
 @on_devices
@@ -278,9 +278,9 @@ def test_narrower_results(name, accumulator, device):
     want = convert(wide, OUTPUTS[name]).view(np.uint16)
     a, b = (MXTensor.from_model(x, device) for x in (cases.a, cases.b))
     c = tensor(cases.c[:, None], device)
-    got = gpu.matmul(a, b, accumulator, c, out_dtype=getattr(torch, name))
-    assert got.dtype == getattr(torch, name)
-    np.testing.assert_array_equal(got.view(torch.int16).cpu().numpy().view(np.uint16), want)
+    result = gpu.matmul(a, b, accumulator, c, out_dtype=getattr(torch, name))
+    assert result.dtype == getattr(torch, name)
+    np.testing.assert_array_equal(result.view(torch.int16).cpu().numpy().view(np.uint16), want)
 
 
 @on_devices
@@ -294,8 +294,8 @@ def test_every_rounding_to_16_bits(name, device):
     seven = MXArray(np.zeros((7, 0), np.uint8), np.zeros((7, 0), np.uint8), "e4m3")
     want = convert(model.matmul(none, seven, "exact", c), OUTPUTS[name]).view(np.uint16)
     a, b = (MXTensor.from_model(x, device) for x in (none, seven))
-    got = gpu.matmul(a, b, "exact", tensor(c, device), out_dtype=getattr(torch, name))
-    np.testing.assert_array_equal(got.view(torch.int16).cpu().numpy().view(np.uint16), want)
+    result = gpu.matmul(a, b, "exact", tensor(c, device), out_dtype=getattr(torch, name))
+    np.testing.assert_array_equal(result.view(torch.int16).cpu().numpy().view(np.uint16), want)
 
 
 # The last of many bits ----------------------------------------------------------------------------

@@ -24,13 +24,13 @@ def operand(rng, fmt, rows, length, block_size=32, device="cpu") -> MXTensor:
     return quantize(torch.from_numpy(x.astype(np.float32)).to(device), fmt, block_size=block_size)
 
 
-def check(got, x, y, out_dtype, sum_error):
+def check(result, x, y, out_dtype, sum_error):
     """x y^T of float64 values, but for one rounding and `sum_error` of the sum of magnitudes."""
     want, magnitude = x @ y.T, abs(x) @ abs(y).T
-    error = abs(got.double().cpu().numpy() - want)
+    error = abs(result.double().cpu().numpy() - want)
     bound = abs(want) * HALF_ULP[out_dtype] + magnitude * sum_error * (1 + HALF_ULP[out_dtype])
-    assert got.dtype == out_dtype
-    assert got.is_contiguous()
+    assert result.dtype == out_dtype
+    assert result.is_contiguous()
     assert (error <= bound).all()
     assert np.linalg.norm(error) < np.linalg.norm(want) * 2.0**-8  # a lost product costs more
 
@@ -42,8 +42,8 @@ def test_bfloat16(formats, device):
     a, b = operand(rng, formats[0], 5, 320, device=device), operand(rng, formats[1], 3, 320, 64)
     x, y = (t.dequantize().double().cpu().numpy() for t in (a, b))
     for out_dtype in HALF_ULP:
-        got = mx_matmul(a, b.to(device), out_dtype=out_dtype)
-        check(got, x, y, out_dtype, 320 * 2.0**-24)
+        result = mx_matmul(a, b.to(device), out_dtype=out_dtype)
+        check(result, x, y, out_dtype, 320 * 2.0**-24)
 
 
 @pytest.mark.cuda
@@ -71,8 +71,8 @@ def test_float8_is_hopper_promoted_where_scales_are_one():
         )
         for x in codes
     )
-    got = mx_matmul(a, b, out_dtype=torch.float32, method="float8")
-    assert torch.equal(got, gpu.matmul(a, b, "hopper-promoted"))
+    result = mx_matmul(a, b, out_dtype=torch.float32, method="float8")
+    assert torch.equal(result, gpu.matmul(a, b, "hopper-promoted"))
 
 
 @on_devices
@@ -107,8 +107,8 @@ def test_it_compiles_whole():
         return mx_matmul(a, b), regroup(b).scales
 
     x, y = torch.randn(8, 64), torch.randn(4, 64)
-    for got, want in zip(torch.compile(work, fullgraph=True)(x, y), work(x, y), strict=True):
-        torch.testing.assert_close(got, want)
+    for result, want in zip(torch.compile(work, fullgraph=True)(x, y), work(x, y), strict=True):
+        torch.testing.assert_close(result, want)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -119,9 +119,9 @@ def test_autocast_changes_nothing(method, autocast):
     for out_dtype in HALF_ULP:
         want = mx_matmul(a, a, out_dtype=out_dtype, method=method)
         with torch.autocast(device, autocast):
-            got = mx_matmul(a, a, out_dtype=out_dtype, method=method)
-        assert got.dtype == out_dtype
-        assert torch.equal(got, want)
+            result = mx_matmul(a, a, out_dtype=out_dtype, method=method)
+        assert result.dtype == out_dtype
+        assert torch.equal(result, want)
 
 
 A = quantize(torch.ones(4, 64), "e4m3")

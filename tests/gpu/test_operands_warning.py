@@ -37,9 +37,9 @@ def test_once_for_each_machine_and_pair(compiled):
 
 
 def test_the_caller_is_named():
-    with pytest.warns(OperandsWarning) as found:
+    with pytest.warns(OperandsWarning) as warned:
         matmul(E2M1, E2M1, "hopper")
-    assert found[0].filename == __file__
+    assert warned[0].filename == __file__
 
 
 def test_schemes_and_floats():

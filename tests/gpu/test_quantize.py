@@ -26,13 +26,13 @@ def check(x, device, fmt, rng=None, **options):
     """An array quantised on `device` gives the model's blocks and the model's values."""
     want = model.quantize(x, fmt, rng=rng, **options)
     words = None if rng is None else tensor(rng, device)
-    got = gpu.quantize(tensor(x, device), fmt, rng=words, **options)
-    assert got.codes.device.type == got.scales.device.type == device
-    assert_same_blocks(got, want)
+    result = gpu.quantize(tensor(x, device), fmt, rng=words, **options)
+    assert result.codes.device.type == result.scales.device.type == device
+    assert_same_blocks(result, want)
     if device == "cuda":  # what was chosen may be a kernel: plain PyTorch is there too
         plain = gpu.quantize(tensor(x, device), fmt, rng=words, executor="torch", **options)
         assert_same_blocks(plain, want)
-    np.testing.assert_array_equal(bits(got.dequantize().cpu().numpy()), bits(want.dequantize()))
+    np.testing.assert_array_equal(bits(result.dequantize().cpu().numpy()), bits(want.dequantize()))
 
 
 @on_devices
@@ -83,9 +83,9 @@ def test_every_code_under_every_scale(fmt, device):
     codes = np.tile(np.arange(1 << FORMATS[fmt].bits, dtype=np.uint8), (256, 1))
     scales = np.arange(256, dtype=np.uint8)[:, None]
     want = MXArray(codes, scales, fmt, codes.shape[1])
-    got = gpu.MXTensor.from_model(want, device)
-    np.testing.assert_array_equal(bits(got.dequantize().cpu().numpy()), bits(want.dequantize()))
-    assert_same_blocks(got, want)
+    result = gpu.MXTensor.from_model(want, device)
+    np.testing.assert_array_equal(bits(result.dequantize().cpu().numpy()), bits(want.dequantize()))
+    assert_same_blocks(result, want)
 
 
 @on_devices
@@ -96,8 +96,8 @@ def test_longer_codes_under_some_scales(fmt, device):
     for scale in (0, 1, 100, 126, 127, 128, 140, 254, 255):
         scales = np.full((len(codes) // 2**15, 1), scale, np.uint8)
         want = MXArray(codes.reshape(-1, 2**15), scales, fmt, 2**15)
-        got = gpu.MXTensor.from_model(want, device).dequantize()
-        np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(want.dequantize()))
+        result = gpu.MXTensor.from_model(want, device).dequantize()
+        np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(want.dequantize()))
 
 
 @on_devices
@@ -125,17 +125,17 @@ def test_encode_at_every_boundary(fmt, rounding, device):
     words = words if rounding == "stochastic" else None
     want = f.encode(x.numpy(), rounding, words)
     moved = None if words is None else tensor(words, device)
-    got = f.encode(x.to(device), rounding, moved)
-    assert got.dtype == code_dtype(f)
-    np.testing.assert_array_equal(got.cpu().numpy(), want)
+    result = f.encode(x.to(device), rounding, moved)
+    assert result.dtype == code_dtype(f)
+    np.testing.assert_array_equal(result.cpu().numpy(), want)
 
 
 @on_devices
 @every_format
 def test_decode_gives_every_value(fmt, device):
     f = FORMATS[fmt]
-    got = f.exact(torch.arange(1 << f.bits, device=device).to(code_dtype(f)))
-    np.testing.assert_array_equal(bits(got.double().cpu().numpy()), bits(f.values))
+    result = f.exact(torch.arange(1 << f.bits, device=device).to(code_dtype(f)))
+    np.testing.assert_array_equal(bits(result.double().cpu().numpy()), bits(f.values))
 
 
 @on_devices
@@ -193,8 +193,8 @@ def test_strides(device):
         "every other": (tensor(x, device)[::2, ::3], x[::2, ::3]),
         "expanded": (tensor(x[:1], device).expand(8, 96), np.broadcast_to(x[:1], (8, 96))),
     }
-    for name, (got, want) in views.items():
-        q = gpu.quantize(got, "e4m3", block_size=16)
+    for name, (result, want) in views.items():
+        q = gpu.quantize(result, "e4m3", block_size=16)
         assert q.codes.is_contiguous(), name
         assert_same_blocks(q, model.quantize(want, "e4m3", block_size=16))
 
@@ -217,10 +217,10 @@ def test_more_than_one_chunk(device, monkeypatch):
 def test_more_than_2_31_elements():
     row = torch.randn(4096, device="cuda", dtype=torch.bfloat16)
     rows = 2**31 // len(row) + 1
-    got = gpu.quantize(row.expand(rows, -1), "e4m3")
+    result = gpu.quantize(row.expand(rows, -1), "e4m3")
     want = gpu.quantize(row, "e4m3")
-    assert bool((got.codes == want.codes).all())
-    assert bool((got.scales == want.scales).all())
+    assert bool((result.codes == want.codes).all())
+    assert bool((result.scales == want.scales).all())
 
 
 # A torch.Generator ------------------------------------------------------------------------------

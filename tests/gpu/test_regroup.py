@@ -40,17 +40,17 @@ def expected(x: MXTensor):
     return scaled.reshape(rows, -1).astype(ml_dtypes.float8_e4m3fn), top
 
 
-def check(x: MXTensor, got: Regrouped) -> None:
+def check(x: MXTensor, result: Regrouped) -> None:
     elements, top = expected(x)
     rows, length = elements.shape
-    assert got.elements.shape == (rows + -rows % 16, length)
-    assert got.scales.t().is_contiguous()
-    assert got.shape == x.shape
-    ours = got.elements.cpu().float().numpy()
+    assert result.elements.shape == (rows + -rows % 16, length)
+    assert result.scales.t().is_contiguous()
+    assert result.shape == x.shape
+    ours = result.elements.cpu().float().numpy()
     np.testing.assert_array_equal(bits(ours[:rows]), bits(elements.astype(np.float32)))
     assert not ours[rows:].any()
     want = np.where(top == 255, np.nan, np.ldexp(1.0, top - 127)).astype(np.float32)
-    np.testing.assert_array_equal(got.scales.cpu().numpy()[:rows], want)
+    np.testing.assert_array_equal(result.scales.cpu().numpy()[:rows], want)
 
 
 @pytest.mark.parametrize("fmt", TAKEN)
@@ -99,9 +99,9 @@ def test_error_of_a_value_is_bounded_as_documented():
     x = operand(rng, "e4m3", 64, 256, 32, 110, 140)
     codes = torch.where(x.codes & 127 == 127, 0, x.codes).to(torch.uint8)  # no NaN
     x = MXTensor(codes, x.scales, "e4m3")
-    got = regroup(x)
-    error = (got.dequantize() - x.dequantize()).abs()
-    scale = got.scales.repeat_interleave(GROUP, dim=1)[:, :256]
+    result = regroup(x)
+    error = (result.dequantize() - x.dequantize()).abs()
+    scale = result.scales.repeat_interleave(GROUP, dim=1)[:, :256]
     assert 0 < (error / scale).max() <= 2**-10
 
 

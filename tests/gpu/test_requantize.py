@@ -23,14 +23,14 @@ def check(sums, rescale, output, device, zero_point: ArrayLike = 0, **limits):
     """Integers, inexact and clipped of sums on `device` are the model's."""
     want = model.requantize_traced(sums, rescale, output, zero_point=zero_point, **limits)
     on_device = tensor(np.asarray(sums), device)
-    got = requantize_traced(on_device, rescale, output, zero_point=zero_point, **limits)
-    for name, mine, its in zip(want._fields, got, want, strict=True):
+    result = requantize_traced(on_device, rescale, output, zero_point=zero_point, **limits)
+    for name, mine, its in zip(want._fields, result, want, strict=True):
         assert mine.device.type == device
         mine = mine.cpu().numpy()
         assert (mine.dtype, mine.shape) == (its.dtype, its.shape), name
         np.testing.assert_array_equal(mine, its, name)
     assert torch.equal(
-        requantize(on_device, rescale, output, zero_point=zero_point, **limits), got.integers
+        requantize(on_device, rescale, output, zero_point=zero_point, **limits), result.integers
     )
 
 
@@ -111,10 +111,10 @@ def test_integer_inference(names, device):
     rng = generator("gpu inference", names)
     a, b = (random_array(rng, shrunk(schemes.SCHEMES[name]), 6, 32, "one") for name in names)
     want = schemes.integer_sums(a, b)
-    got = integer_sums(ScaledTensor.from_model(a, device), ScaledTensor.from_model(b, device))
+    result = integer_sums(ScaledTensor.from_model(a, device), ScaledTensor.from_model(b, device))
     for i in range(want.sums.shape[-1]):
         rescale = FixedRescale.of(want.scales[..., i] / 100)
-        integers = requantize(got.sums[..., i], rescale, zero_point=-3)
+        integers = requantize(result.sums[..., i], rescale, zero_point=-3)
         expected = model.requantize(want.sums[..., i], rescale, zero_point=-3)
         np.testing.assert_array_equal(integers.cpu().numpy(), expected)
 
@@ -123,8 +123,8 @@ def test_integer_inference(names, device):
 def test_a_zero_point_on_the_device(device):
     sums = torch.arange(-8, 8, device=device)
     zero = torch.arange(-8, 8, device=device, dtype=torch.int8)
-    got = requantize(sums, ShiftRescale(0), "int4_full", zero_point=zero)
-    assert got.tolist() == [max(min(2 * x, 7), -8) for x in range(-8, 8)]
+    result = requantize(sums, ShiftRescale(0), "int4_full", zero_point=zero)
+    assert result.tolist() == [max(min(2 * x, 7), -8) for x in range(-8, 8)]
 
 
 def test_a_compiled_function_calls_it_as_it_is():

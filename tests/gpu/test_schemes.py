@@ -59,9 +59,9 @@ def test_any_codes_and_scales(name, device):
     for scheme in (SCHEMES[name], shrunk(SCHEMES[name])):
         for kind in ("one", "ends", "any", "nan"):
             want = random_array(rng, scheme, 128, 256, kind)
-            got = ScaledTensor.from_model(want, device)
-            assert_same(got.to_model(), want)
-            check_values(got, want)
+            result = ScaledTensor.from_model(want, device)
+            assert_same(result.to_model(), want)
+            check_values(result, want)
 
 
 @on_devices
@@ -109,8 +109,8 @@ def test_quotients_are_rounded_to_odd(device):
     b = np.append(np.tile(b, 2), [1.0, 3.0]) * np.ldexp(1.0, rng.integers(-150, 100, a.size))
     want = quotient(a, b)
     assert (want != a / b).mean() > 0.2
-    got = quotient(tensor(a, device), tensor(b, device)).cpu().numpy()
-    np.testing.assert_array_equal(got.view(np.uint64), want.view(np.uint64))
+    result = quotient(tensor(a, device), tensor(b, device)).cpu().numpy()
+    np.testing.assert_array_equal(result.view(np.uint64), want.view(np.uint64))
 
 
 class NeverWaiting(TorchDispatchMode):

@@ -29,8 +29,8 @@ def test_elements_of_other_units(fmt, device):
         a, b = (random_array(rng, scheme, 5, 16, kind) for kind in ("one", "nan"))
         TorchBackend(device).check_product(a, b, text, random_c(rng, (5, 5), "one"))
     x = rng.standard_normal((4, 32)).astype(np.float32)
-    got = quantize(tensor(x, device), by_block)
-    assert_same(got.to_model(), model.quantize(x, by_block))
+    result = quantize(tensor(x, device), by_block)
+    assert_same(result.to_model(), model.quantize(x, by_block))
 
 
 @on_devices
@@ -45,8 +45,10 @@ def test_what_quantisation_makes(names, text, device, monkeypatch):
     x, w = (rng.standard_normal((n, 512)).astype(np.float32) for n in (20, 30))
     a, b = model.quantize(x, names[0]), model.quantize(w, names[1])
     TorchBackend(device).check_product(a, b, text, np.zeros((20, 30), np.float32))
-    got = matmul(quantize(tensor(x, device), names[0]), quantize(tensor(w, device), names[1]), text)
-    np.testing.assert_array_equal(got.cpu().numpy(), model.matmul(a, b, text))
+    results = matmul(
+        quantize(tensor(x, device), names[0]), quantize(tensor(w, device), names[1]), text
+    )
+    np.testing.assert_array_equal(results.cpu().numpy(), model.matmul(a, b, text))
 
 
 @on_devices
@@ -71,8 +73,8 @@ def test_a_compiled_function_calls_them_as_they_are():
     rng = generator("gpu compiled")
     x, w = (tensor(rng.standard_normal((4, 64)).astype(np.float32), "cpu") for _ in range(2))
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    for got, want in zip(compiled(x, w), layer(x, w), strict=True):
-        assert torch.equal(got, want)
+    for result, want in zip(compiled(x, w), layer(x, w), strict=True):
+        assert torch.equal(result, want)
 
 
 def test_every_name_is_public():

@@ -71,9 +71,9 @@ def test_more_than_one_chunk(name, device, monkeypatch):
 def test_values_of_narrower_dtypes(device):
     x = generator("gpu narrow").standard_normal((16, 128)).astype(np.float32)
     want = model.quantize(x, "int4_g128").dequantize()
-    got = quantize(tensor(x, device), "int4_g128")
+    result = quantize(tensor(x, device), "int4_g128")
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        assert torch.equal(got.dequantize(dtype).cpu(), torch.tensor(want).to(dtype))
+        assert torch.equal(result.dequantize(dtype).cpu(), torch.tensor(want).to(dtype))
 
 
 @pytest.mark.cuda
@@ -94,5 +94,5 @@ def test_a_gradient_stops_here():
 def test_an_mx_array_of_the_model():
     x = generator("mx array").standard_normal((4, 64)).astype(np.float32)
     array = mx_quantize(np.ldexp(x, np.arange(4)[:, None]), "e4m3")
-    got = ScaledTensor.from_model(array).dequantize().numpy()
-    np.testing.assert_array_equal(bits(got), bits(array.dequantize().astype(np.float32)))
+    result = ScaledTensor.from_model(array).dequantize().numpy()
+    np.testing.assert_array_equal(bits(result), bits(array.dequantize().astype(np.float32)))

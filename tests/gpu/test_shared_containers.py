@@ -65,12 +65,12 @@ def test_views_are_inference_tensors_where_their_base_is(view):
     want = view(x).dequantize()
     with torch.inference_mode():
         own = quantize(torch.ones(64, 64), "e4m3")
-        got, of_own = view(x), view(own)
-        assert torch.equal(got.dequantize(), want)
-    assert not got.is_inference()
-    assert not any(part.is_inference() for part in got.named_parts().values())
+        result, of_own = view(x), view(own)
+        assert torch.equal(result.dequantize(), want)
+    assert not result.is_inference()
+    assert not any(part.is_inference() for part in result.named_parts().values())
     assert of_own.is_inference()
-    got.copy_(got.clone())  # as no inference tensor can be written
+    result.copy_(result.clone())  # as no inference tensor can be written
 
 
 @every_container

@@ -217,7 +217,7 @@ def test_operands_are_of_their_class(operands):
     if operands == "cancelling":
         products = x[:1] * y
         assert (products[:, :64] == -products[:, 64:]).mean() > 0.9
-    kinds = [bool(found.any()) for found in (c.isnan(), c.isinf(), c == 0, c.abs() < 2.0**-126)]
+    kinds = [bool(flags.any()) for flags in (c.isnan(), c.isinf(), c == 0, c.abs() < 2.0**-126)]
     assert kinds[2]
     assert kinds[3]
 
@@ -242,9 +242,9 @@ def test_silicon_is_the_model(rule, operands):
 def test_matmul_runs_on_silicon(rule):
     pair = pairs_of(rule)[-1]
     drawn = agreement.draw(rng(), "normal", pair, (70, 90, 64), True, rule == "hopper-mx")
-    got = matmul(drawn.a, drawn.b, rule, drawn.c, executor="silicon")
+    result = matmul(drawn.a, drawn.b, rule, drawn.c, executor="silicon")
     want = matmul(drawn.a, drawn.b, rule, drawn.c, executor="torch")
-    assert torch.equal(got.view(torch.int32), want.view(torch.int32))
+    assert torch.equal(result.view(torch.int32), want.view(torch.int32))
 
 
 @pytest.mark.cuda
@@ -260,10 +260,10 @@ def test_the_least_exponent(rule):
         values = [np.pad(np.ldexp(1.0, x), ((0, 0), (0, 30))) for x in (a, b)]
         values[0][:, 1] *= -1
         x, y = (MXTensor.from_model(unscaled(v, fmt), DEVICE) for v in values)
-        got = matmul(x, y, rule, executor="silicon").diagonal()
+        result = matmul(x, y, rule, executor="silicon").diagonal()
         want = matmul(x, y, rule, executor="torch").diagonal()
-        assert torch.equal(got.view(torch.int32), want.view(torch.int32))
-        less = (got.double() < 2.0**exponent).cpu().numpy()
+        assert torch.equal(result.view(torch.int32), want.view(torch.int32))
+        less = (result.double() < 2.0**exponent).cpu().numpy()
         assert less.tolist() == (down >= max(exponent, -133) - 25).tolist()
 
 
@@ -330,6 +330,6 @@ class TestPairs:
         rows = tensor_core.SMALL_ROWS if small else tensor_core.WARPGROUP_ROWS
         x, y = (values.to(dtype or torch.float8_e4m3fn) for values in (a, b))
         start = c.int() if dtype == torch.int8 else c.float()
-        got, names = tensor_core.pairs(x, y, start, rows)
-        assert torch.equal(got.long(), (a * b).sum(dim=1) + c)
+        result, names = tensor_core.pairs(x, y, start, rows)
+        assert torch.equal(result.long(), (a * b).sum(dim=1) + c)
         assert bool(names) == (DEVICE == "cuda")

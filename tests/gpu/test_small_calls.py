@@ -68,15 +68,15 @@ def test_quantise_calls_in_turn(executor):
     for _ in range(2):
         for rows in (slice(0, 64), slice(1, 65), slice(0, 65), slice(0, 64, 2)):
             for rule in ("floor", "ceil"):
-                got = gpu.quantize(x[rows], "e4m3", scale_rule=rule, executor=executor)
-                assert_same_blocks(got, model.quantize(whole[rows], "e4m3", scale_rule=rule))
-        got = gpu.quantize(x.flatten()[1:4097], "e4m3", executor=executor)  # 4 bytes off
-        assert_same_blocks(got, model.quantize(whole.ravel()[1:4097], "e4m3"))
-        got = gpu.quantize(narrow, "e5m2", executor=executor)
-        assert_same_blocks(got, model.quantize(narrow.float().cpu().numpy(), "e5m2"))
+                result = gpu.quantize(x[rows], "e4m3", scale_rule=rule, executor=executor)
+                assert_same_blocks(result, model.quantize(whole[rows], "e4m3", scale_rule=rule))
+        result = gpu.quantize(x.flatten()[1:4097], "e4m3", executor=executor)  # 4 bytes off
+        assert_same_blocks(result, model.quantize(whole.ravel()[1:4097], "e4m3"))
+        result = gpu.quantize(narrow, "e5m2", executor=executor)
+        assert_same_blocks(result, model.quantize(narrow.float().cpu().numpy(), "e5m2"))
         for axis in (0, 1):
-            got = gpu.quantize(x[:64], "int8", axis=axis, executor=executor)
-            assert_same_blocks(got, model.quantize(whole[:64], "int8", axis=axis))
+            result = gpu.quantize(x[:64], "int8", axis=axis, executor=executor)
+            assert_same_blocks(result, model.quantize(whole[:64], "int8", axis=axis))
 
 
 @pytest.mark.parametrize("executor", ["torch", KERNELS])
@@ -120,8 +120,8 @@ def test_values_of_two(executor):
         x, y = sides
         formats = x.format_name, 32, y.format_name, 32
         parts = x.codes, x.scales, y.codes, y.scales
-        got = dequantize_two._dequantize_two(*parts, *formats, torch.bfloat16, executor)
-        for values, side in zip(got, sides, strict=True):
+        result = dequantize_two._dequantize_two(*parts, *formats, torch.bfloat16, executor)
+        for values, side in zip(result, sides, strict=True):
             assert torch.equal(values, side.dequantize(torch.bfloat16))
 
 
@@ -156,10 +156,10 @@ def test_quantised_and_regrouped_at_once(fmt, block_size, executor):
 
 def test_a_transpose_is_regrouped_one_after_the_other():
     x = torch.randn(128, 64, generator=torch.Generator().manual_seed(0))
-    got = quantize_regrouped.quantize_regrouped(x.t(), "e4m3", 32, "ceil")
+    result = quantize_regrouped.quantize_regrouped(x.t(), "e4m3", 32, "ceil")
     want = gpu.regroup(gpu.quantize(x.t(), "e4m3", scale_rule="ceil"))
-    assert torch.equal(got.elements.view(torch.uint8), want.elements.view(torch.uint8))
-    assert torch.equal(got.scales, want.scales)
+    assert torch.equal(result.elements.view(torch.uint8), want.elements.view(torch.uint8))
+    assert torch.equal(result.scales, want.scales)
 
 
 @on_devices
@@ -198,5 +198,5 @@ def test_cuda_graphs_take_small_calls():
     for _ in range(2):
         x.copy_(torch.randn(64, 1024, device="cuda", generator=rng))
         graph.replay()
-        for got, want in zip(captured, work(), strict=True):
-            assert torch.equal(got, want)
+        for result, want in zip(captured, work(), strict=True):
+            assert torch.equal(result, want)

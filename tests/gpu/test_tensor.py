@@ -71,9 +71,9 @@ def test_contiguous():
 def test_narrow_values(dtype):
     x = MXTensor.from_model(random_blocks("e5m2"))
     want = x.dequantize().to(dtype)
-    got = x.dequantize(dtype)
-    assert got.dtype == dtype
-    assert torch.equal(got.view(torch.int16), want.view(torch.int16))
+    result = x.dequantize(dtype)
+    assert result.dtype == dtype
+    assert torch.equal(result.view(torch.int16), want.view(torch.int16))
 
 
 def test_on_another_device():
@@ -121,8 +121,8 @@ def test_float8_is_the_same_value(fmt, device):
     codes = torch.arange(256, dtype=torch.uint8, device=device)
     x = MXTensor(codes, torch.full((1,), 127, dtype=torch.uint8, device=device), fmt, 256)
     elements, _ = x.to_float8()
-    got, want = x.dequantize().cpu().numpy(), elements.to(torch.float32).cpu().numpy()
-    np.testing.assert_array_equal(bits(got), bits(want))
+    result, want = x.dequantize().cpu().numpy(), elements.to(torch.float32).cpu().numpy()
+    np.testing.assert_array_equal(bits(result), bits(want))
     assert elements.data_ptr() == codes.data_ptr()
 
 
@@ -131,8 +131,8 @@ def test_float8_is_the_same_value(fmt, device):
 def test_a_float_is_the_same_value(fmt, dtype, device):
     codes = torch.arange(2**16, device=device).to(torch.uint16)
     x = MXTensor(codes, torch.full((1,), 127, dtype=torch.uint8, device=device), fmt, 2**16)
-    got, want = x.dequantize().cpu().numpy(), codes.view(dtype).float().cpu().numpy()
-    np.testing.assert_array_equal(bits(got), bits(want))
+    result, want = x.dequantize().cpu().numpy(), codes.view(dtype).float().cpu().numpy()
+    np.testing.assert_array_equal(bits(result), bits(want))
 
 
 @on_devices
@@ -141,8 +141,8 @@ def test_float8_scale_is_the_same_value(device):
     ones = torch.full((256,), 0x38, dtype=torch.uint8, device=device)
     x = MXTensor(ones, scales, "e4m3", 1)
     _, view = x.to_float8()
-    got, want = x.dequantize().cpu().numpy(), view.to(torch.float32).cpu().numpy()
-    np.testing.assert_array_equal(bits(got), bits(want))
+    result, want = x.dequantize().cpu().numpy(), view.to(torch.float32).cpu().numpy()
+    np.testing.assert_array_equal(bits(result), bits(want))
 
 
 @on_devices

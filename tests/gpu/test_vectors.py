@@ -50,9 +50,9 @@ def test_stored_vectors(name, device):
             )
             moved_a, moved_b = (MXTensor.from_model(x, device) for x in (a, b))
             c = tensor(vectors.c[chosen].view(np.float32)[:, None], device)
-            got = gpu.matmul(moved_a, moved_b, config.accumulator, c).diagonal().cpu().numpy()
+            results = gpu.matmul(moved_a, moved_b, config.accumulator, c).diagonal().cpu().numpy()
             want = vectors.result[unit][chosen].astype(np.uint32)
-            np.testing.assert_array_equal(got.view(np.uint32), want, err_msg=str(config))
+            np.testing.assert_array_equal(results.view(np.uint32), want, err_msg=str(config))
 
 
 @on_devices
@@ -67,6 +67,6 @@ def test_real_layers(fmt, layer, device):
     assert_same_blocks(a, want_a)
     assert_same_blocks(b, want_b)
     for accumulator in ("exact", "aligned:13", "float32", "fixed:48:-20", *PRESETS):
-        got = gpu.matmul(a, b, accumulator).cpu().numpy()
+        result = gpu.matmul(a, b, accumulator).cpu().numpy()
         want = model.matmul(want_a, want_b, accumulator)
-        np.testing.assert_array_equal(bits(got), bits(want), err_msg=accumulator)
+        np.testing.assert_array_equal(bits(result), bits(want), err_msg=accumulator)

@@ -56,9 +56,9 @@ def exact_case(rng, scheme, m, n, k, dtype):
 def check_exact(rng, scheme, shape, dtype, executor, device):
     m, n, k = shape
     x, b, want = exact_case(rng, scheme, m, n, k, dtype)
-    got = weight_only_matmul(x.to(device), pack_weights(b.to(device)), executor=executor)
-    assert (got.dtype, got.device.type) == (dtype, device)
-    np.testing.assert_array_equal(got.cpu().float(), want.float(), f"{scheme}, {shape}, {dtype}")
+    result = weight_only_matmul(x.to(device), pack_weights(b.to(device)), executor=executor)
+    assert (result.dtype, result.device.type) == (dtype, device)
+    np.testing.assert_array_equal(result.cpu().float(), want.float(), f"{scheme}, {shape}, {dtype}")
 
 
 @pytest.mark.parametrize("scheme", PACKED, ids=str)
@@ -104,8 +104,8 @@ def check_ones(n):
     scales = torch.ones(tiles, 1, 128, dtype=torch.float16, device=DEVICE)
     weights = PackedWeights(words, scales, torch.Size((n, 64)), 64)
     x = torch.arange(64, device=DEVICE)[:, None].expand(64, 64).to(torch.float16)
-    got = weight_only_matmul(x, weights, executor="triton")
-    assert all(bool((row == 64 * i).all()) for i, row in enumerate(got))
+    result = weight_only_matmul(x, weights, executor="triton")
+    assert all(bool((row == 64 * i).all()) for i, row in enumerate(result))
 
 
 @for_kernels[0]
@@ -127,11 +127,11 @@ def test_any_values_stay_near():
     b = quantize(torch.from_numpy(w), "int4_g128").to(DEVICE)
     x = torch.from_numpy(x).to(DEVICE, torch.float16)
     want = x.double() @ b.dequantize().double().t()
-    got = weight_only_matmul(x, pack_weights(b), executor="triton").double()
-    assert float((got - want).norm() / want.norm()) < 2**-11
+    result = weight_only_matmul(x, pack_weights(b), executor="triton").double()
+    assert float((result - want).norm() / want.norm()) < 2**-11
     # Each within half a unit of the last place, and what float32 sums of 512 terms lose.
     spread = x.double().abs() @ b.dequantize().double().abs().t()
-    assert bool(((got - want).abs() <= want.abs() * 2**-11 + spread * 2**-16 + 2**-25).all())
+    assert bool(((result - want).abs() <= want.abs() * 2**-11 + spread * 2**-16 + 2**-25).all())
 
 
 @for_kernels[0]
@@ -141,16 +141,16 @@ def test_a_nan_scale_reaches_its_own_results_only(executor):
     b = quantize(torch.ones(130, 256), "int4_g128").to(DEVICE)
     b.scales[0][129, 1] = torch.nan
     x = torch.ones(3, 256, dtype=torch.float16, device=DEVICE)
-    got = weight_only_matmul(x, pack_weights(b), executor=executor).isnan()
-    assert bool(got[:, 129].all())
-    assert not bool(got[:, :129].any())
+    result = weight_only_matmul(x, pack_weights(b), executor=executor).isnan()
+    assert bool(result[:, 129].all())
+    assert not bool(result[:, :129].any())
 
 
 def test_leading_axes_and_nothing_at_all():
     packed = pack_weights(quantize(torch.randn(10, 64), "int4_g64"))
     x = torch.randn(2, 3, 64, dtype=torch.bfloat16)
-    got = weight_only_matmul(x, packed)
-    assert torch.equal(got.flatten(0, 1), weight_only_matmul(x.flatten(0, 1), packed))
+    result = weight_only_matmul(x, packed)
+    assert torch.equal(result.flatten(0, 1), weight_only_matmul(x.flatten(0, 1), packed))
     assert weight_only_matmul(x[0, 0], packed).shape == (10,)
     assert weight_only_matmul(x[:0], packed).shape == (0, 3, 10)
 

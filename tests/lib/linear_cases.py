@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from mxdot import model
-from mxdot.nn import Recipe
+from mxdot.nn import MXLinear, Recipe
 
 
 def operands(rng, rows, in_features, out_features, device="cpu"):
@@ -12,6 +12,31 @@ def operands(rng, rows, in_features, out_features, device="cpu"):
     shapes = ((rows, in_features), (out_features, in_features), (rows, out_features))
     arrays = [rng.standard_normal(s) * np.exp2(rng.integers(-3, 4, s)) for s in shapes]
     return [torch.tensor(a.astype(np.float32), device=device) for a in arrays]
+
+
+def layer_of(weight, recipe, bias=False):
+    """A layer with a copy of `weight`."""
+    layer = MXLinear(weight.shape[1], weight.shape[0], bias, weight.device, recipe=recipe)
+    layer.weight = torch.nn.Parameter(weight.clone())
+    return layer
+
+
+def assert_product(result, a, b, relative=2.0**-20):
+    """`result` is a b of float64 arrays within `relative` of the sum of the terms' magnitudes."""
+    error, magnitude = np.abs(result.detach().double().cpu().numpy() - a @ b), np.abs(a) @ np.abs(b)
+    assert np.all(error <= relative * (magnitude + 1e-30)), (error / (magnitude + 1e-30)).max()
+
+
+def training_losses(model, loss_of, optimizer, steps):
+    """Losses of `steps` steps of training, each before its step."""
+    losses = []
+    for _ in range(steps):
+        loss = loss_of(model)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
 
 
 def quantized(x, role, recipe, axis):

@@ -138,7 +138,6 @@ def test_other_scales(scheme, backend):
 
 ONES = np.ones((4, 32), np.float32)
 TILES = Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32),), "a test")
-OTHER_DTYPE = "x must be float32, float16, bfloat16 or float64, not"
 TOO_FEW_ROWS = "row count must be a multiple of 128 for tile 128 x 128, not"
 WRONG_TYPES = [
     (

@@ -9,7 +9,7 @@ from torch import nn
 
 from compare import generator
 from devices import bits, on_devices
-from linear_cases import operands, run
+from linear_cases import assert_product, layer_of, operands, run
 from mxdot.model import schemes
 from mxdot.model.formats import E2M1
 from mxdot.model.schemes import INT4_SYMMETRIC, TENSOR, Level, Limits, Scheme
@@ -36,7 +36,7 @@ def batches(count=2, device="cpu"):
     ]
 
 
-def found(layer):
+def limit_bits(layer):
     """The limits of a layer as two bit patterns."""
     limits = layer.activation_limits
     return [bits(side).tolist() for side in (limits.low, limits.high)]
@@ -66,25 +66,27 @@ def test_limits_are_the_models_for_the_inputs_of_each_layer(activation, method, 
     columns = 16 if activation == "nvfp4" else 1
     for layer, taken in zip((net[0], net[2]), zip(*inputs, strict=True), strict=True):
         want = schemes.calibrate([rows(x, columns) for x in taken], activation, method)
-        assert found(layer) == [bits(want.low).tolist(), bits(want.high).tolist()]
+        assert limit_bits(layer) == [bits(want.low).tolist(), bits(want.high).tolist()]
 
 
 def test_narrow_inputs_count_as_the_values_they_have():
     net = network(INT8).bfloat16()
     x = batches(1)[0].bfloat16()
     calibrate(net, [x], "percentile:99")
-    assert found(net[0]) == found_in(schemes.calibrate([rows(x)], "int8_affine", "percentile:99"))
+    assert limit_bits(net[0]) == limit_bits_of(
+        schemes.calibrate([rows(x)], "int8_affine", "percentile:99")
+    )
 
 
-def found_in(limits):
+def limit_bits_of(limits):
     return [bits(side).tolist() for side in (limits.low, limits.high)]
 
 
 def test_calibrating_again_sees_no_limits():
     net = calibrate(network(INT8), batches())
-    want = found(net[2])
+    want = limit_bits(net[2])
     net[0].activation_limits = Limits([[0.0]], [[2.0**-20]])
-    assert found(calibrate(net, batches())[2]) == want
+    assert limit_bits(calibrate(net, batches())[2]) == want
 
 
 class Shared(nn.Module):
@@ -111,7 +113,9 @@ def test_every_call_of_a_layer_is_a_batch(made):
     x, y = torch.randn(4, 8), torch.randn(6, 8)
     calibrate(model, [made(x), made(y)], "average")
     calls = [rows(each) for each in (x, 3 * x, y, 3 * y)]
-    assert found(model.layer) == found_in(schemes.calibrate(calls, "int8_affine", "average"))
+    assert limit_bits(model.layer) == limit_bits_of(
+        schemes.calibrate(calls, "int8_affine", "average")
+    )
 
 
 def test_layers_whose_scales_fit_one_input_only_stay():
@@ -128,7 +132,7 @@ def test_the_model_is_evaluated_and_left_as_it_was():
     seen = []
     net[1].register_forward_hook(lambda *_: seen.append(torch.is_grad_enabled()))
     calibrate(net, batches(2))
-    assert found(net[1]) == found_in(
+    assert limit_bits(net[1]) == limit_bits_of(
         schemes.calibrate([rows(x) for x in batches(2)], "int8_affine")
     )
     assert [m.training for m in net.modules()] == [True, True, True, True, False]
@@ -142,8 +146,7 @@ def test_the_model_is_evaluated_and_left_as_it_was():
 
 
 def layer_within(recipe, weight, bounds=BOUNDS):
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
+    layer = layer_of(weight, recipe)
     layer.activation_limits = bounds
     return layer
 
@@ -168,8 +171,8 @@ def test_outputs_are_the_models_products_within_the_limits(activation, accumulat
     want = schemes.matmul(a, b, accumulator)
     assert np.any(want != schemes.matmul(schemes.quantize(rows(x), activation), b, accumulator))
     layer = layer_within(recipe, weight)
-    got = (layer.freeze() if frozen else layer)(x)
-    np.testing.assert_array_equal(bits(got.detach().cpu().numpy()), bits(want))
+    result = (layer.freeze() if frozen else layer)(x)
+    np.testing.assert_array_equal(bits(result.detach().cpu().numpy()), bits(want))
 
 
 def test_what_lies_beyond_saturates():
@@ -184,8 +187,8 @@ def test_a_frozen_fast_layer_has_exact_sums(device):
     x, weight, _ = operands(generator("limited fast"), 16, 96, 24, device)
     a = schemes.quantize(rows(x), "int8_affine", limits=BOUNDS)
     want = schemes.matmul(a, schemes.quantize(rows(weight), "int8_channel"), "int32")
-    got = layer_within(INT8, weight).freeze()(x)
-    np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(want))
+    result = layer_within(INT8, weight).freeze()(x)
+    np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(want))
 
 
 @on_devices
@@ -196,17 +199,16 @@ def test_gradients_take_the_values_within_the_limits(device):
     a = schemes.quantize(rows(x), "int8_affine", limits=BOUNDS).dequantize().astype(np.float64)
     b = schemes.quantize(rows(weight), "int8_channel").dequantize().astype(np.float64)
     slope = g.double().cpu().numpy()
-    for got, left, right in ((y, a, b.T), (dx, slope, b), (dw, slope.T, a)):
-        error = np.abs(got.double().cpu().numpy() - left @ right)
-        assert np.all(error <= 2.0**-20 * (np.abs(left) @ np.abs(right) + 1e-30))
+    for result, left, right in ((y, a, b.T), (dx, slope, b), (dw, slope.T, a)):
+        assert_product(result, left, right)
 
 
 def maxima(call):
     """How often a largest or least value is found, inside the operators too."""
     with torch.no_grad(), torch.profiler.profile() as seen:
         call()
-    found = {f"aten::{name}" for name in ("amax", "amin", "aminmax", "max", "min")}
-    return sum(event.name in found for event in seen.events())
+    extremes = {f"aten::{name}" for name in ("amax", "amin", "aminmax", "max", "min")}
+    return sum(event.name in extremes for event in seen.events())
 
 
 @pytest.mark.parametrize("activation", ["int8_affine", "fp8_e4m3_tensor"])
@@ -248,8 +250,8 @@ def test_state_dicts_have_the_limits_of_calibrated_layers(tmp_path):
     state = torch.load(tmp_path / "net.pt", weights_only=True)
     for other in (network(INT8), network(INT8).to("meta")):
         other.load_state_dict(state, assign=True)
-        assert found(other[0]) == found(net[0])
-        assert found(other[2]) == found(net[2])
+        assert limit_bits(other[0]) == limit_bits(net[0])
+        assert limit_bits(other[2]) == limit_bits(net[2])
         assert torch.equal(other(batches(1)[0]), net(batches(1)[0]))
 
 
@@ -258,9 +260,9 @@ def test_loading_what_does_not_fit():
     calibrated, plain = calibrate(network(INT8), batches()), network(INT8)
     with pytest.raises(RuntimeError, match=r'Missing key.*"0.activation_limits"'):
         calibrated.load_state_dict(plain.state_dict())
-    before = found(calibrated[0])
+    before = limit_bits(calibrated[0])
     calibrated.load_state_dict(plain.state_dict(), strict=False)
-    assert found(calibrated[0]) == before
+    assert limit_bits(calibrated[0]) == before
     for other in (nn.Sequential(nn.Linear(40, 24), nn.GELU(), nn.Linear(24, 8)), network(Recipe())):
         with pytest.raises(RuntimeError, match=r'Unexpected key.*"0.activation_limits"'):
             other.load_state_dict(calibrated.state_dict())
@@ -280,7 +282,7 @@ def test_loading_what_does_not_fit():
 def test_moving_casting_and_copying_change_no_limit(tmp_path, device):
     layer = MXLinear(40, 8, recipe=INT8)
     layer.activation_limits = Limits(*np.array([[[-1 / 3]], [[2 / 3]]], np.float32))
-    want = found(layer)
+    want = limit_bits(layer)
     for change in (
         lambda x: x.bfloat16(),
         lambda x: x.half().to(device),
@@ -289,12 +291,12 @@ def test_moving_casting_and_copying_change_no_limit(tmp_path, device):
         lambda x: x.freeze().to(device, torch.bfloat16).unfreeze(),
     ):
         changed = change(copy.deepcopy(layer))
-        assert found(changed) == want
+        assert limit_bits(changed) == want
         saved = changed.state_dict()["activation_limits"]
         assert saved.dtype == torch.float32
         assert saved.device == changed.weight.device
     torch.save(layer, tmp_path / "layer.pt")
-    assert found(torch.load(tmp_path / "layer.pt", weights_only=False)) == want
+    assert limit_bits(torch.load(tmp_path / "layer.pt", weights_only=False)) == want
     assert MXLinear.from_linear(layer, INT8).activation_limits is None
     assert "activation_limits=(-0.333333, 0.666667)" in repr(layer)
     torch.set_default_dtype(torch.bfloat16)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from compare import generator
 from devices import on_devices
-from linear_cases import operands
+from linear_cases import layer_of, operands, training_losses
 from mxdot.model import schemes
 from mxdot.model.schemes import SCHEMES, Limits
 from mxdot.nn import RECIPES, MXLinear, Recipe, convert, freeze
@@ -20,12 +20,6 @@ from mxdot.nn.quantizers import SchemeQuantizer
 
 LEARNED, OCTAV = RECIPES["int4_learned"], RECIPES["int4_octav"]
 KINDS = ("straight_through", "zero", "magnitude_aware")
-
-
-def layer_of(recipe, weight):
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
-    return layer
 
 
 # Gradients by their formulas ----------------------------------------------------------------------
@@ -145,20 +139,16 @@ def test_a_layer_learns_as_an_independent_one(device):
     """Ten steps with limits that clip: losses, weights and limits."""
     x, weight, _ = operands(generator("learned"), 64, 24, 16, device)
     target = torch.tanh(x[:, :16])
-    layer = layer_of(LEARNED, weight)
+    layer = layer_of(weight, LEARNED)
     layer.weight_limit.data.copy_(weight.abs().amax(1, keepdim=True) / 2)
     layer.activation_limit.data.fill_(1.5)
     other = OfLSQ(*(t.detach().clone() for t in layer.parameters()))
     optimizers = [torch.optim.Adam(each.parameters(), 1e-3) for each in (layer, other)]
-    for _ in range(10):
-        losses = []
-        for each, optimizer in zip((layer, other), optimizers, strict=True):
-            loss = (each(x) - target).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    losses, others = (
+        training_losses(each, lambda model: (model(x) - target).square().mean(), optimizer, 10)
+        for each, optimizer in zip((layer, other), optimizers, strict=True)
+    )
+    assert losses == pytest.approx(others, rel=1e-3)
     for name, learned in layer.named_parameters():
         torch.testing.assert_close(learned, getattr(other, name), rtol=1e-3, atol=1e-4)
     assert layer.activation_limit != 1.5
@@ -178,7 +168,7 @@ def values(x, scheme, limit):
 @pytest.mark.parametrize("weight", ["int4_channel", "int4_tensor", "int8_channel"])
 def test_octav_is_the_models_in_every_pass(weight, device):
     """Its calibrator's limits for the rows or the tensor at hand."""
-    layer = layer_of(replace(OCTAV, weight=weight), torch.randn(16, 40, device=device))
+    layer = layer_of(torch.randn(16, 40, device=device), replace(OCTAV, weight=weight))
     for step in range(3):
         x = torch.randn(12, 40, device=device) ** 3 * 2**step
         parts = []
@@ -188,11 +178,11 @@ def test_octav_is_the_models_in_every_pass(weight, device):
             assert np.all(limits.high < np.abs(array).max())
             magnitude = np.maximum(-limits.low, limits.high)
             parts.append(values(part, name, magnitude))
-            found = nn_limits.octav(part, SCHEMES[name]).cpu().numpy()
-            np.testing.assert_allclose(found, magnitude, rtol=3e-7)
+            own = nn_limits.octav(part, SCHEMES[name]).cpu().numpy()
+            np.testing.assert_allclose(own, magnitude, rtol=3e-7)
         want = parts[0] @ parts[1].T
-        got = layer(x).detach().double().cpu().numpy()
-        np.testing.assert_allclose(got, want, atol=1e-5 * np.abs(want).max())
+        result = layer(x).detach().double().cpu().numpy()
+        np.testing.assert_allclose(result, want, atol=1e-5 * np.abs(want).max())
         with torch.no_grad():
             layer.weight.mul_(1.5)
 

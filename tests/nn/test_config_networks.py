@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from config_network import Config, LanguageModel
+from linear_cases import training_losses
 from mxdot.nn import MXLinear, Recipe, convert, evaluate, freeze, quantized_init
 
 RECIPES = {
@@ -68,14 +69,12 @@ def test_it_trains_and_is_evaluated(recipe):
     assert len(evaluation.layers) == 10
     assert all(0.9 < cosine <= 1 for cosine in evaluation.values().values())
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    losses = []
-    for _ in range(8):
-        logits = model(input_ids=tokens())["logits"][:, :-1]
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens()[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+
+    def loss_of(network):
+        logits = network(input_ids=tokens())["logits"][:, :-1]
+        return nn.functional.cross_entropy(logits.flatten(0, 1), tokens()[:, 1:].flatten())
+
+    losses = training_losses(model, loss_of, optimizer, 8)
     assert losses[-1] < losses[0]
 
 

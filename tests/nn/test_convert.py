@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import remove_parametrizations
 
+from linear_cases import training_losses
 from mxdot.nn import MXLinear, Recipe, convert
 
 
@@ -96,14 +97,10 @@ def test_a_training_step_changes_every_parameter():
     model = convert(Network(), Recipe(gradient_rounding="stochastic"))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    losses = []
-    for _ in range(5):
-        tokens = torch.arange(64)
-        loss = nn.functional.cross_entropy(model(tokens), tokens)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    tokens = torch.arange(64)
+    losses = training_losses(
+        model, lambda network: nn.functional.cross_entropy(network(tokens), tokens), optimizer, 5
+    )
     assert losses[-1] < losses[0]
     assert not any(torch.equal(p, before[name]) for name, p in model.named_parameters())
 

@@ -221,8 +221,8 @@ def test_the_fused_path_of_encoder_layers_passes_no_layer_by():
     assert left(layer, COARSE) == attentions("self_attn")
     x = torch.randn(2, 8, 64)
     with torch.no_grad():
-        got, want = layer(x), by_hand(layer, x)
-        torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
+        result, want = layer(x), by_hand(layer, x)
+        torch.testing.assert_close(result, want, rtol=0, atol=1e-6)
         assert (want - plain(x)).abs().max() > 0.01
 
 
@@ -233,10 +233,10 @@ def test_a_stack_of_encoder_layers_takes_padding():
     x, mask = torch.randn(2, 8, 64), torch.zeros(2, 8, dtype=torch.bool)
     mask[1, 5:] = True
     with torch.no_grad():
-        got, want = stack(x, src_key_padding_mask=mask), x
+        result, want = stack(x, src_key_padding_mask=mask), x
         for layer in stack.layers:
             want = by_hand(layer, want, mask)
-    torch.testing.assert_close(got[~mask], want[~mask], rtol=0, atol=1e-6)
+    torch.testing.assert_close(result[~mask], want[~mask], rtol=0, atol=1e-6)
 
 
 def test_encoder_layers_that_stay_keep_their_fused_path():

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from compare import generator
 from devices import on_devices
-from linear_cases import operands
+from linear_cases import assert_product, operands
 from mxdot.model import schemes
 from mxdot.model.schemes import Limits
 from mxdot.nn import RECIPES, MXLinear, Recipe, advance_scales, convert, freeze
@@ -49,11 +49,6 @@ class Reference:
         self.now = 0.0
 
 
-def assert_close(got, a, b):
-    error = np.abs(got.detach().double().cpu().numpy() - a @ b)
-    assert np.all(error <= 2.0**-18 * (np.abs(a) @ np.abs(b)) + 1e-30)
-
-
 @on_devices
 @pytest.mark.parametrize(("window", "margin"), [(1, 0), (3, 0), (16, 1)])
 def test_every_step_has_the_scales_of_the_history_before_it(window, margin, device):
@@ -74,9 +69,9 @@ def test_every_step_has_the_scales_of_the_history_before_it(window, margin, devi
         for role, array in arrays.items():
             array = np.asarray(array)
             q[role] = values(array, getattr(recipe, role), want[role].limit(array))
-        assert_close(y, q["activation"], q["weight"].T)
-        assert_close(x.grad, q["gradient"], q["weight"])
-        assert_close(layer.weight.grad, q["gradient"].T, q["activation"])
+        assert_product(y, q["activation"], q["weight"].T, 2.0**-18)
+        assert_product(x.grad, q["gradient"], q["weight"], 2.0**-18)
+        assert_product(layer.weight.grad, q["gradient"].T, q["activation"], 2.0**-18)
         advance_scales(layer)
         with torch.no_grad():
             layer.weight.mul_(1.25)
@@ -168,8 +163,10 @@ def test_under_activation_checkpointing(reentrant):
             x = checkpoint(part, x, use_reentrant=reentrant)
         return x
 
-    for got, want in zip(train(network(), run), train(network(), lambda n, x: n(x)), strict=True):
-        assert torch.equal(got, want)
+    for result, want in zip(
+        train(network(), run), train(network(), lambda n, x: n(x)), strict=True
+    ):
+        assert torch.equal(result, want)
 
 
 def test_it_is_in_the_state_dict_and_not_cast(tmp_path):

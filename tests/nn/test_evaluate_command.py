@@ -94,8 +94,8 @@ def test_table_csv_and_picture(saved, transformers, tmp_path, capsys):
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (2, 12)))
     want = reference(tokens).logits.double()
     for row, recipe in ((rows[len(names)], Recipe()), (rows[-1], Recipe("int4_g32", None))):
-        got = convert(copy.deepcopy(reference), recipe, skip=["lm_head"])(tokens).logits.double()
-        sqnr = 10 * torch.log10(want.square().sum() / (got - want).square().sum())
+        result = convert(copy.deepcopy(reference), recipe, skip=["lm_head"])(tokens).logits.double()
+        sqnr = 10 * torch.log10(want.square().sum() / (result - want).square().sum())
         assert float(row["sqnr_db"]) == pytest.approx(sqnr.item(), abs=1e-3)
         assert row["sqnr_db"] == row["model_sqnr_db"]
     drawn = [e for e in ET.parse(out / "layers.svg").iter() if e.get("aria-roledescription")]
@@ -117,8 +117,8 @@ def test_the_picture_is_of_the_metric(saved, metric, tmp_path, capsys):
 def test_an_index_of_parts_and_a_decoder(saved):
     directory = saved("T5ForConditionalGeneration", max_shard_size="100KB")
     assert not (directory / "model.safetensors").exists()
-    found = evaluate_network(load_network(directory, length=8), recipes(["mxfp8"]))
-    (evaluation,) = found.values()
+    evaluations = evaluate_network(load_network(directory, length=8), recipes(["mxfp8"]))
+    (evaluation,) = evaluations.values()
     assert evaluation.whole.sqnr > 15
     assert any("decoder" in layer.name for layer in evaluation.layers)
 
@@ -126,8 +126,8 @@ def test_an_index_of_parts_and_a_decoder(saved):
 def test_what_stays_in_high_precision_is_told(saved):
     told = []
     loaded = load_network(saved("GPT2LMHeadModel"), length=8)
-    found = evaluate_network(loaded, recipes(["mxfp8", "mxfp4"]), told=told.append)
-    assert [len(each.layers) for each in found.values()] == [1, 1]
+    evaluations = evaluate_network(loaded, recipes(["mxfp8", "mxfp4"]), told=told.append)
+    assert [len(each.layers) for each in evaluations.values()] == [1, 1]
     (line,) = told  # of both recipes
     assert "transformer.h.0.attn.c_attn (Conv1D)" in line
 
@@ -275,9 +275,12 @@ def test_damaged(saved, damage, said, capsys):
     [
         ({}, "must map names to files in weight_map"),
         ({"weight_map": [3]}, "must map names to files in weight_map"),
-        ({"weight_map": {"a": 3}}, "beside it, not '3'"),
-        ({"weight_map": {"a": "../other.safetensors"}}, "beside it, not '../other.safetensors'"),
-        ({"weight_map": {"a": "weights.bin"}}, "beside it, not 'weights.bin'"),
+        ({"weight_map": {"a": 3}}, "in its own folder, not '3'"),
+        (
+            {"weight_map": {"a": "../other.safetensors"}},
+            "in its own folder, not '../other.safetensors'",
+        ),
+        ({"weight_map": {"a": "weights.bin"}}, "in its own folder, not 'weights.bin'"),
         ({"weight_map": {"a": "b.safetensors"}}, "model must hold b.safetensors, not "),
     ],
 )

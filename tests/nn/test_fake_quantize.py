@@ -19,9 +19,9 @@ def check(x, device, fmt, function=fake_quantize, words=None, rounding="nearest_
     want = model.quantize(x, fmt, rng=words, rounding=rounding, pad=True, **options).dequantize()
     if words is not None:
         words = torch.tensor(words.astype(np.int64), device=device)
-    got = function(tensor(x, device), fmt, words=words, rounding=rounding, **options)
-    assert got.dtype == torch.float32
-    np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(want))
+    result = function(tensor(x, device), fmt, words=words, rounding=rounding, **options)
+    assert result.dtype == torch.float32
+    np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(want))
 
 
 @on_devices
@@ -59,9 +59,9 @@ def test_padding_and_leading_axes(fmt, device):
 def test_transposed_views():
     rng = generator("fake transposed")
     x = rng.standard_normal((64, 96), dtype=np.float32)
-    got = fake_quantize(torch.tensor(x).T, "e4m3")
+    result = fake_quantize(torch.tensor(x).T, "e4m3")
     want = model.quantize(x, "e4m3", axis=0).dequantize()
-    np.testing.assert_array_equal(bits(got.numpy()), bits(want.T))
+    np.testing.assert_array_equal(bits(result.numpy()), bits(want.T))
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -10,7 +10,7 @@ from torch import nn
 
 from compare import generator
 from devices import on_devices
-from linear_cases import operands, quantized, run
+from linear_cases import layer_of, operands, quantized, run
 from mxdot.gpu import MXTensor, Regrouped, regroup
 from mxdot.gpu.ops import float8
 from mxdot.model import schemes
@@ -36,12 +36,6 @@ EVERY = {**MX, **{f"scheme, {name}": recipe for name, recipe in OF_SCHEMES.items
 every_recipe = pytest.mark.parametrize("recipe", EVERY.values(), ids=EVERY)
 
 
-def layer_of(weight, recipe):
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
-    return layer
-
-
 def regrouped(x, role, recipe, axis):
     """Values of the model's blocks, regrouped: float64."""
     return regroup(MXTensor.from_model(quantized(x, role, recipe, axis))).dequantize().double()
@@ -52,7 +46,7 @@ def regrouped(x, role, recipe, axis):
 def test_the_three_products_of_regrouped_blocks(name, device):
     recipe = MX[name]
     x, weight, g = operands(generator("float8", name), 50, 72, 40, device)
-    got = run(layer_of(weight, recipe), x, g)
+    results = run(layer_of(weight, recipe), x, g)
     pairs = (
         (regrouped(x, "activation", recipe, 1), regrouped(weight, "weight", recipe, 1)),
         (regrouped(g, "gradient", recipe, 1), regrouped(weight, "weight", recipe, 0)),
@@ -60,7 +54,7 @@ def test_the_three_products_of_regrouped_blocks(name, device):
     )
     # The FP8 units keep 13 fraction bits of the largest of 32 products.
     most = 2.0**-20 if device == "cpu" else 2.0**-8
-    for result, (a, b) in zip(got, pairs, strict=True):
+    for result, (a, b) in zip(results, pairs, strict=True):
         error = (result.cpu().double() - a @ b.T).abs()
         assert torch.all(error <= most * (a.abs() @ b.abs().T) + 1e-30)
 
@@ -91,9 +85,9 @@ def test_the_output_of_schemes(name, dtype, device):
 def test_sizes_that_no_group_divides(recipe):
     x, weight, g = operands(generator("odd"), 7, 40, 24)
     want = run(layer_of(weight, replace(recipe, accumulator="fast")), x, g)
-    for got, near in zip(run(layer_of(weight, recipe), x, g), want, strict=True):
-        assert got.shape == near.shape
-        cosine = nn.functional.cosine_similarity(got.flatten(), near.flatten(), dim=0)
+    for result, near in zip(run(layer_of(weight, recipe), x, g), want, strict=True):
+        assert result.shape == near.shape
+        cosine = nn.functional.cosine_similarity(result.flatten(), near.flatten(), dim=0)
         assert cosine > 0.9999
 
 
@@ -119,10 +113,10 @@ def test_gradients_that_e4m3_does_not_hold_are_multiplied_as_fast_ones():
     want = run(layer_of(weight, recipe), x, g)
     for saved in ("input", "quantized"):
         changed = replace(recipe, accumulator="float8", saved=saved)
-        got = run(layer_of(weight, changed), x, g)
-        assert not torch.equal(got[0], want[0])
-        assert torch.equal(got[1], want[1])
-        assert torch.equal(got[2], want[2])
+        result = run(layer_of(weight, changed), x, g)
+        assert not torch.equal(result[0], want[0])
+        assert torch.equal(result[1], want[1])
+        assert torch.equal(result[2], want[2])
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
@@ -140,12 +134,12 @@ def test_one_graph(recipe):
         y = work(x)
         y.square().sum().backward()
         steps.append([y.detach(), *(p.grad.clone() for p in network.parameters())])
-    for got, want in zip(*steps, strict=True):
-        assert torch.equal(got, want)
+    for result, want in zip(*steps, strict=True):
+        assert torch.equal(result, want)
     freeze(network, keep_weight=False)
     with torch.no_grad():
-        got = torch.compile(network, fullgraph=True, backend="aot_eager")(x)
-        assert torch.equal(got, network(x))
+        result = torch.compile(network, fullgraph=True, backend="aot_eager")(x)
+        assert torch.equal(result, network(x))
 
 
 def test_which_schemes():

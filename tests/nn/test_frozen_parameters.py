@@ -75,8 +75,8 @@ def test_one_graph(name):
     torch.compiler.reset()
     net, x = freeze(network(RECIPES[name][0]), keep_weight=False), torch.randn(4, 72)
     with torch.no_grad():
-        got = torch.compile(net, fullgraph=True, backend="aot_eager")(x)
-        assert torch.equal(got, net(x))
+        result = torch.compile(net, fullgraph=True, backend="aot_eager")(x)
+        assert torch.equal(result, net(x))
 
 
 def test_a_weight_without_a_format_stays():

@@ -66,9 +66,9 @@ def test_every_bit(size, device):
     for shape in ((5, 3 * size), (7, size + 1), (1, 1), (0, size), (3, 0)):
         x = rng.standard_normal(shape) * np.exp2(rng.integers(-40, 40, shape))
         x = x.astype(np.float32)
-        got = mix(torch.tensor(x, device=device))
-        np.testing.assert_array_equal(got.cpu().numpy(), of_model(x, mix))
-        assert got.shape[1] == mix.length(shape[1])
+        result = mix(torch.tensor(x, device=device))
+        np.testing.assert_array_equal(result.cpu().numpy(), of_model(x, mix))
+        assert result.shape[1] == mix.length(shape[1])
 
 
 @every_size
@@ -83,8 +83,8 @@ def test_where_it_is_exact(size):
     narrow[0] = 255 * 2.0 ** (17 - size.bit_length())
     narrow[0, 0] = 129
     for x in (integers, narrow):
-        got = mix(torch.tensor(x.astype(np.float32))).numpy().astype(np.float64)
-        np.testing.assert_array_equal(got, x.astype(np.float64) @ matrix(mix).T)
+        result = mix(torch.tensor(x.astype(np.float32))).numpy().astype(np.float64)
+        np.testing.assert_array_equal(result, x.astype(np.float64) @ matrix(mix).T)
     assert narrow[0, 1] / narrow[0, 0] > 2.0 ** (16 - size.bit_length())
 
 
@@ -98,11 +98,11 @@ def test_it_leaves_products_as_they_are(saved, device):
         for n in (0, *SIZES)
     ]
     want, *results = [run(layer_with(layer, weight), x, g) for layer in layers]
-    for got in results:
-        assert torch.equal(got[0], want[0])
-        assert torch.equal(got[1], want[1])
-        torch.testing.assert_close(got[2], want[2], rtol=1e-4, atol=1e-3)
-        assert not torch.equal(got[2], want[2])
+    for result in results:
+        assert torch.equal(result[0], want[0])
+        assert torch.equal(result[1], want[1])
+        torch.testing.assert_close(result[2], want[2], rtol=1e-4, atol=1e-3)
+        assert not torch.equal(result[2], want[2])
 
 
 def layer_with(layer, weight):

@@ -10,7 +10,7 @@ from torch import nn
 
 from compare import generator
 from devices import bits, on_devices
-from linear_cases import RECIPES, expected, in_float64, operands, quantized, run
+from linear_cases import RECIPES, expected, in_float64, layer_of, operands, quantized, run
 from mxdot import model
 from mxdot.gpu import quantize
 from mxdot.nn import MXLinear, Recipe
@@ -19,15 +19,9 @@ every_recipe = pytest.mark.parametrize("name", RECIPES)
 UNQUANTIZED = Recipe(None, None, None)
 
 
-def layer_of(weight, recipe, bias=False):
-    layer = MXLinear(weight.shape[1], weight.shape[0], bias, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
-    return layer
-
-
-def assert_close(got, want, scale, relative):
-    """Errors of `got` are at most `relative` of `scale`, the sum of the terms' magnitudes."""
-    error = np.abs(got.double().cpu().numpy() - want)
+def assert_close(result, want, scale, relative):
+    """Errors of `result` are at most `relative` of `scale`, the sum of the terms' magnitudes."""
+    error = np.abs(result.double().cpu().numpy() - want)
     assert np.all(error <= relative * scale), (error / scale).max()
 
 
@@ -37,12 +31,12 @@ def test_the_three_products_quantise_along_their_own_axis(name, device):
     """Sizes that no block divides; each product against the model's, in float64."""
     recipe = RECIPES[name]
     x, weight, g = operands(generator("linear", name), 50, 72, 40, device)
-    got = run(layer_of(weight, recipe), x, g)
+    results = run(layer_of(weight, recipe), x, g)
     want = expected(x, weight, g, recipe, in_float64)
     magnitude = expected(
         x, weight, g, recipe, lambda a, b: np.abs(a.dequantize()) @ np.abs(b.dequantize()).T
     )
-    for result, product, scale in zip(got, want, magnitude, strict=True):
+    for result, product, scale in zip(results, want, magnitude, strict=True):
         assert result.dtype == torch.float32
         assert_close(result, product, scale + 1e-30, 2.0**-20)
 
@@ -53,9 +47,9 @@ def test_the_study_path_has_the_bits_of_the_accumulator(accumulator, device):
     for name in ("mxfp8", "three formats"):
         recipe = replace(RECIPES[name], accumulator=accumulator)
         x, weight, g = operands(generator("study", accumulator, name), 20, 72, 40, device)
-        got = run(layer_of(weight, recipe), x, g)
+        results = run(layer_of(weight, recipe), x, g)
         want = expected(x, weight, g, recipe, lambda a, b: model.matmul(a, b, accumulator))
-        for result, product in zip(got, want, strict=True):
+        for result, product in zip(results, want, strict=True):
             np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(product))
 
 
@@ -73,9 +67,9 @@ def test_bfloat16_multiplies_the_same_values(device):
     recipe = Recipe()
     x, weight, g = operands(generator("bfloat16"), 64, 64, 64, device)
     x, weight, g = (t.bfloat16() for t in (x, weight, g))
-    got = run(layer_of(weight, recipe), x, g)
+    results = run(layer_of(weight, recipe), x, g)
     want = expected(x.float(), weight.float(), g.float(), recipe, in_float64)
-    for result, product in zip(got, want, strict=True):
+    for result, product in zip(results, want, strict=True):
         assert result.dtype == torch.bfloat16
         error = np.abs(result.double().cpu().numpy() - product)
         assert np.all(error <= 2.0**-8 * np.abs(product) + 2.0**-12)
@@ -91,8 +85,8 @@ def test_without_formats_it_is_linear(shape, bias):
     plain = nn.Linear(24, 10, bias)
     layer = MXLinear.from_linear(copy.deepcopy(plain), UNQUANTIZED)
     x, g = torch.randn(shape), torch.randn(*shape[:-1], 10)
-    for got, want in zip(run(layer, x, g), run(plain, x, g), strict=True):
-        torch.testing.assert_close(got, want)
+    for result, want in zip(run(layer, x, g), run(plain, x, g), strict=True):
+        torch.testing.assert_close(result, want)
     if bias:
         torch.testing.assert_close(layer.bias.grad, plain.bias.grad)
 
@@ -108,8 +102,8 @@ def test_exact_operands_have_the_gradients_of_linear():
     plain.weight = nn.Parameter(weight.clone())
     linear = run(plain, x, g)
     for recipe in (Recipe(), Recipe(scale_rule="floor", accumulator="exact")):
-        for got, want in zip(run(layer_of(weight, recipe), x, g), linear, strict=True):
-            assert torch.equal(got, want)
+        for result, want in zip(run(layer_of(weight, recipe), x, g), linear, strict=True):
+            assert torch.equal(result, want)
 
 
 @every_recipe
@@ -120,8 +114,8 @@ def test_gradients_are_those_of_linear_but_for_quantisation(name):
     plain = nn.Linear(128, 128, bias=False)
     plain.weight = nn.Parameter(weight.clone())
     least = 0.97 if name == "mxfp4" else 0.99
-    for got, want in zip(run(layer_of(weight, recipe), x, g), run(plain, x, g), strict=True):
-        assert nn.functional.cosine_similarity(got.flatten(), want.flatten(), dim=0) > least
+    for result, want in zip(run(layer_of(weight, recipe), x, g), run(plain, x, g), strict=True):
+        assert nn.functional.cosine_similarity(result.flatten(), want.flatten(), dim=0) > least
 
 
 def test_finite_differences():

@@ -84,8 +84,8 @@ def assert_same_step(net, **options):
     """A step is one graph: NumPy anywhere would break it."""
     with torch._dynamo.config.patch(trace_numpy=False):
         compiled = step(torch.compile(net, fullgraph=True, **options), net)
-    for got, want in zip(compiled, step(net, net), strict=True):
-        assert torch.equal(got, want)
+    for result, want in zip(compiled, step(net, net), strict=True):
+        assert torch.equal(result, want)
 
 
 @every_case
@@ -138,7 +138,7 @@ def test_a_network_runs_as_a_cuda_graph(recipe, frozen):
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            got = net(static)
+            result = net(static)
         static.copy_(other)
         graph.replay()
-    assert torch.equal(got, want)
+    assert torch.equal(result, want)

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from compare import generator
 from devices import bits, on_devices
-from linear_cases import operands, run
+from linear_cases import assert_product, layer_of, operands, run
 from mxdot.gpu import MXTensor
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
 from mxdot.model import Int32, schemes
@@ -41,12 +41,6 @@ COLUMNS = {  # what K is filled up to: whole groups of weights and activations
     "a code book": 32,
 }
 every_recipe = pytest.mark.parametrize("name", RECIPES)
-
-
-def layer_of(weight, recipe, bias=False):
-    layer = MXLinear(weight.shape[1], weight.shape[0], bias, weight.device, recipe=recipe)
-    layer.weight = nn.Parameter(weight.clone())
-    return layer
 
 
 def scheme_of(recipe, role):
@@ -84,13 +78,6 @@ def values(x, recipe, role):
     return quantized(x, recipe, role).dequantize()[: x.shape[0], : x.shape[1]].astype(np.float64)
 
 
-def assert_close(got, a, b):
-    """`got` is a times b, rounded a few times."""
-    want, magnitude = a @ b, np.abs(a) @ np.abs(b)
-    error = np.abs(got.double().cpu().numpy() - want)
-    assert np.all(error <= 2.0**-20 * (magnitude + 1e-30)), (error / magnitude).max()
-
-
 @on_devices
 @every_recipe
 def test_products_of_the_values_that_each_operand_has_once(name, device):
@@ -101,9 +88,9 @@ def test_products_of_the_values_that_each_operand_has_once(name, device):
     left, right = values(x, recipe, "activation"), values(weight, recipe, "weight")
     slope = values(g, recipe, "gradient")
     assert y.dtype == dx.dtype == dw.dtype == torch.float32
-    assert_close(y, left, right.T)
-    assert_close(dx, slope, right)
-    assert_close(dw, slope.T, left)
+    assert_product(y, left, right.T)
+    assert_product(dx, slope, right)
+    assert_product(dw, slope.T, left)
 
 
 @on_devices
@@ -125,11 +112,11 @@ def test_an_accumulator_gives_the_models_output(accumulator, frozen, device):
         want = schemes.matmul(a, b, accumulator)[:6, :10]
         np.testing.assert_array_equal(bits(y.cpu().numpy()), bits(want), name)
         slope = values(g, recipe, "gradient")
-        assert_close(dx, slope, values(weight, recipe, "weight"))
+        assert_product(dx, slope, values(weight, recipe, "weight"))
         if frozen:
             assert dw is None
         else:
-            assert_close(dw, slope.T, values(x, recipe, "activation"))
+            assert_product(dw, slope.T, values(x, recipe, "activation"))
 
 
 # Frozen layers ------------------------------------------------------------------------------------
@@ -171,12 +158,12 @@ def test_frozen_int4_weights_stay_packed(size, dtype, device):
     w = values(layer.weight.float(), recipe, "weight")
     want = x.double().cpu().numpy() @ w.T
     magnitude = np.abs(x.double().cpu().numpy()) @ np.abs(w).T
-    got = layer(x)
-    assert got.dtype == dtype
-    assert np.all(np.abs(got.double().cpu().numpy() - want) <= 2.0**-7 * magnitude)
+    result = layer(x)
+    assert result.dtype == dtype
+    assert np.all(np.abs(result.double().cpu().numpy() - want) <= 2.0**-7 * magnitude)
     back = copy.deepcopy(layer).float()
     assert isinstance(back.frozen, PackedWeights)
-    assert_close(back(x.float()), x.double().cpu().numpy(), w.T)
+    assert_product(back(x.float()), x.double().cpu().numpy(), w.T)
 
 
 def test_groups_that_no_kernel_takes_stay_values():
@@ -249,7 +236,7 @@ def test_a_frozen_layer_passes_gradients_to_its_input():
     layer = MXLinear(64, 32, recipe=INT8).freeze()
     x = torch.randn(4, 64, requires_grad=True)
     layer(x).sum().backward()
-    assert_close(x.grad, np.ones((4, 32)), values(layer.weight, INT8, "weight"))
+    assert_product(x.grad, np.ones((4, 32)), values(layer.weight, INT8, "weight"))
     assert layer.weight.grad is None
 
 

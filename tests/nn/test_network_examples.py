@@ -213,8 +213,8 @@ def test_layer_errors_by_hand():
 
 def test_embedding_errors():
     want = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    got = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
-    error = quantize_encoder.embedding_errors(got, want)
+    result = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    error = quantize_encoder.embedding_errors(result, want)
     half = 0.5**0.5
     assert (error.mean, error.least) == pytest.approx(((1 + half) / 2, half))
     assert error.similarity == pytest.approx(half)
@@ -270,8 +270,8 @@ def test_claims_of_networks(capsys, monkeypatch):
     assert network_claims.main([]) == 0
     out = capsys.readouterr().out
     assert "OCTAV, hybrid: loss" in out
-    found = dict(re.findall(r"Student's t, (\w+): (.*) with it", out))
-    without, transformed = map(float, found["e2m1"].split(" without, "))
+    errors = dict(re.findall(r"Student's t, (\w+): (.*) with it", out))
+    without, transformed = map(float, errors["e2m1"].split(" without, "))
     assert transformed < 0.9 * without
     told = (EXAMPLES.parent / "docs" / "claims.md").read_text()
     for name in network_claims.CLAIMS:

@@ -29,7 +29,7 @@ def test_nccl_on_every_gpu(worker):
 def test_tensors_are_shifted_by_functions():
     """DTensor ignores `x << n` and `x >> n`, in silence; a literal on the left is no tensor."""
     root = Path(gpu.__file__).parent
-    found = []
+    shifts = []
     for path in (p for p in root.rglob("*.py") if p.parent != root / "kernels"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(
@@ -38,5 +38,5 @@ def test_tensors_are_shifted_by_functions():
                 left = node.left if isinstance(node, ast.BinOp) else node.target
                 number = left.operand if isinstance(left, ast.UnaryOp) else left
                 if not isinstance(number, ast.Constant):
-                    found.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
-    assert not found
+                    shifts.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    assert not shifts

@@ -48,14 +48,14 @@ def test_results_are_those_of_a_layer_that_keeps_its_input(recipe, rows, dtype, 
     for layer in layers(recipe, weight):
         torch.manual_seed(0)
         results.append(run(layer, x, g))
-    for got, want in zip(*results, strict=True):
-        assert got.dtype == dtype
+    for result, want in zip(*results, strict=True):
+        assert result.dtype == dtype
         # A library may sum operands that lie otherwise in memory in another order.
         tolerance = 2.0 ** (-20 if dtype.itemsize > 2 else -7)
         if device == "cpu" or recipe.accumulator != "fast":
             tolerance = 0
         scale = want.abs().max() if want.numel() else 1
-        assert torch.all((got - want).abs() <= tolerance * scale), (got - want).abs().max()
+        assert torch.all((result - want).abs() <= tolerance * scale), (result - want).abs().max()
 
 
 def kept_bytes(network, x):

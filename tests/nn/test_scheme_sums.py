@@ -8,11 +8,11 @@ import torch
 
 from compare import generator
 from devices import bits, on_devices
-from linear_cases import operands, run
+from linear_cases import assert_product, layer_of, operands, run
 from mxdot.gpu.schemes import quantize
 from mxdot.model import schemes
 from mxdot.model.schemes import SCHEMES, Limits
-from mxdot.nn import MXLinear, Recipe
+from mxdot.nn import Recipe
 
 RECIPES = {
     "fp8 blocks": Recipe("fp8_e4m3_128x128", "fp8_e4m3_b128", "fp8_e4m3_b128", groups="sums"),
@@ -23,12 +23,6 @@ RECIPES = {
 }
 every_recipe = pytest.mark.parametrize("name", RECIPES)
 INTEGERS = Recipe("int8_channel", "int8_tensor", "int8_channel", groups="sums", accumulator="int32")
-
-
-def layer_of(weight, recipe):
-    layer = MXLinear(weight.shape[1], weight.shape[0], False, weight.device, recipe=recipe)
-    layer.weight = torch.nn.Parameter(weight.clone())
-    return layer
 
 
 def array(x, scheme, axis, columns=128):
@@ -47,11 +41,6 @@ def values(x, scheme, axis):
     return array(x, scheme, axis).dequantize()[:other, :own].astype(np.float64)
 
 
-def assert_close(got, a, b):
-    error = np.abs(got.double().cpu().numpy() - a @ b.T)
-    assert np.all(error <= 2.0**-20 * (np.abs(a) @ np.abs(b).T + 1e-30))
-
-
 @on_devices
 @pytest.mark.parametrize("saved", ["input", "quantized"])
 @every_recipe
@@ -61,9 +50,9 @@ def test_each_product_has_its_own_axis(name, saved, device):
     x, weight, g = operands(generator("sums", name), 20, 200, 40, device)
     y, dx, dw = run(layer_of(weight, recipe), x, g)
     of = recipe
-    assert_close(y, values(x, of.activation, 1), values(weight, of.weight, 1))
-    assert_close(dx, values(g, of.gradient, 1), values(weight, of.weight, 0))
-    assert_close(dw, values(g, of.gradient, 0), values(x, of.activation, 0))
+    assert_product(y, values(x, of.activation, 1), values(weight, of.weight, 1).T)
+    assert_product(dx, values(g, of.gradient, 1), values(weight, of.weight, 0).T)
+    assert_product(dw, values(g, of.gradient, 0), values(x, of.activation, 0).T)
 
 
 @on_devices
@@ -76,9 +65,9 @@ def test_an_accumulator_computes_all_three(rule, saved, device):
     x, weight, g = operands(generator("accumulated sums", rule), 6, 40, 10, device)
     results = run(layer_of(weight, recipe), x, g)
     pairs = (((x, 1), (weight, 1)), ((g, 1), (weight, 0)), ((g, 0), (x, 0)))
-    for got, pair in zip(results, pairs, strict=True):
+    for result, pair in zip(results, pairs, strict=True):
         a, b = (array(part, "nvfp4", axis, 16) for part, axis in pair)
-        np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(schemes.matmul(a, b, rule)))
+        np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(schemes.matmul(a, b, rule)))
 
 
 @on_devices
@@ -88,10 +77,10 @@ def test_integer_sums_of_all_three(device):
     roles = ((x, "int8_tensor"), (weight, "int8_channel"), (g, "int8_channel"))
     (x, s), (weight, t), (g, u) = roles
     pairs = (((x, s, 1), (weight, t, 1)), ((g, u, 1), (weight, t, 0)), ((g, u, 0), (x, s, 0)))
-    for got, pair in zip(results, pairs, strict=True):
+    for result, pair in zip(results, pairs, strict=True):
         a, b = (array(*part, 1) for part in pair)
         want = schemes.matmul(a, b, "int32")
-        np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(want))
+        np.testing.assert_array_equal(bits(result.cpu().numpy()), bits(want))
 
 
 def test_which_rule_backward_products_have():
@@ -109,9 +98,9 @@ def test_the_fp8_units_take_all_three(device):
     """Results are the values' products, to the bits that those units and bfloat16 keep."""
     recipe = replace(RECIPES["fp8 blocks"], accumulator="float8")
     x, weight, g = operands(generator("float8 sums"), 20, 200, 40, device)
-    got = run(layer_of(weight, recipe), x, g)
+    result = run(layer_of(weight, recipe), x, g)
     want = run(layer_of(weight, RECIPES["fp8 blocks"]), x, g)
-    for mine, its in zip(got, want, strict=True):
+    for mine, its in zip(result, want, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-3, atol=1e-3 * its.abs().max().item())
 
 
@@ -129,11 +118,11 @@ def test_magnitudes_are_as_limits(scheme, axis, device):
     limit = rng.uniform(0.1, 3, shape).astype(np.float32)
     limit.flat[0] = 0
     want = schemes.quantize(x, scheme, axis=axis, limits=Limits(-limit, limit))
-    got = quantize(
+    result = quantize(
         torch.tensor(x, device=device), scheme, axis=axis, limits=torch.tensor(limit, device=device)
     ).to_model()
-    np.testing.assert_array_equal(got.codes, want.codes)
-    for mine, its in zip(got.level_scales, want.level_scales, strict=True):
+    np.testing.assert_array_equal(result.codes, want.codes)
+    for mine, its in zip(result.level_scales, want.level_scales, strict=True):
         np.testing.assert_array_equal(mine, its)
 
 

@@ -110,6 +110,14 @@ def test_steps_of_verify(make):
     ]
 
 
+def test_checks_begin_anew_or_tell_their_plan(make):
+    for name in ("formal", "mutate", "coverage"):
+        words, _ = make(name, JOBS="2", FRESH="1", ARGS="--only x")[-1]
+        assert words == ["verify", name, "--jobs", "2", "--fresh", "--only", "x"]
+    words, _ = make("verify", FRESH="1", PLAN="1")[-1]
+    assert words[:4] == ["tools/verify.py", "--fresh", "--dry-run", "make"]
+
+
 @pytest.mark.parametrize("name", ["ARGS", "SEED", "SIM", "NETLIST", "FULL"])
 def test_verify_takes_no_part_of_a_step(make, name):
     """It would be all that a step has shown."""

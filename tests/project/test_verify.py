@@ -20,8 +20,8 @@ sys.exit(Path("fails").exists() and sys.argv[1] == "verify-b")
 
 @pytest.fixture
 def verify(tmp_path):
-    """Runs two steps in a folder that is no git repository, `values` behind the second; its status,
-    what ran, what was said."""
+    """Runs two steps in a folder that is no git repository, the second with `values`; exit status,
+    steps that ran, verdicts."""
     (tmp_path / "build").mkdir()
     (tmp_path / "hw").mkdir()
     (tmp_path / "hw" / "unit.py").write_text("1")
@@ -36,14 +36,14 @@ def verify(tmp_path):
         command = [sys.executable, TOOL, make, "a", "b", *values]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         steps = ran.read_text().splitlines() if ran.exists() else []
-        return done.returncode, steps, done.stdout.splitlines()
+        return done.returncode, steps, done.stdout.splitlines()[-2:]
 
     return verify
 
 
 def test_what_has_passed_is_not_run_again(verify, tmp_path):
     """Until all have passed: then everything is."""
-    failed = (1, ["verify-a", "verify-b"], ["verify: a passed", "verify: b FAILED"])
+    failed = (1, ["verify-a", "verify-b"], ["verify: a passed", "verify: b FAILED: exit status 1"])
     assert verify() == failed
     (tmp_path / "build" / "report").write_text("new")
     (tmp_path / "hw" / "__pycache__").mkdir()
@@ -73,6 +73,18 @@ def test_other_values_run_it_again(verify, tmp_path):
     assert verify("HOURS=1")[:2] == (1, ["verify-a"])
     assert verify("HOURS=10")[:2] == (1, ["verify-a", "verify-b HOURS=10"])
     assert verify()[:2] == (1, ["verify-a", "verify-b"])
+
+
+def test_fresh_begins_anew_and_a_dry_run_lists(verify):
+    assert verify()[0] == 1
+    _, steps, plan = verify("--dry-run", "HOURS=2")
+    assert (steps, plan) == (
+        [],
+        ["about    2 h 0 min  b", "1 of 2 done, 1 to do, 1 at a time: about 2 h 0 min"],
+    )
+    assert verify("--dry-run", "--fresh")[2][1].startswith("2 to do, 1 at a time")
+    assert verify()[1] == ["verify-b"]
+    assert verify("--fresh")[1] == ["verify-a", "verify-b"]
 
 
 def test_all_begins_anew_after_all_has_passed(verify, tmp_path):

@@ -24,7 +24,7 @@ from mxdot.util import progress
 from mxdot.util.files import write_file
 from mxdot.util.jobs import Backend, DryRun, results, run, run_rows
 from mxdot.util.progress import Remaining, display, duration, show_plan
-from mxdot.util.scratch import scratch
+from mxdot.util.runs import scratch
 from mxdot.util.store import Outcome, Store
 
 
@@ -186,7 +186,7 @@ def test_workers_leave_no_temporary_files():
 HOLDER = """
 import sys, time
 from mxdot.util.workers import processes
-from mxdot.util.scratch import scratch
+from mxdot.util.runs import scratch
 
 if __name__ == "__main__":
     with scratch("synth") as directory, processes(1).open(1) as executor:

@@ -36,12 +36,12 @@ THINGS = [
 
 def test_csv_reads_back(tmp_path):
     path = write_csv(tmp_path / "t.csv", records(Thing, THINGS))
-    found = list(csv.DictReader(path.read_text().splitlines()))
-    assert list(found[0]) == ["name", "good", "area", "count"] == list(flat_columns(Thing))
-    assert [line["name"] for line in found] == [thing.name for thing in THINGS]
-    assert [float(line["area"]) for line in found] == [thing.area for thing in THINGS]
-    assert [line["count"] for line in found] == ["3", "", str(2**62)]
-    assert [line["good"] for line in found] == ["true", "false", "true"]
+    table = list(csv.DictReader(path.read_text().splitlines()))
+    assert list(table[0]) == ["name", "good", "area", "count"] == list(flat_columns(Thing))
+    assert [line["name"] for line in table] == [thing.name for thing in THINGS]
+    assert [float(line["area"]) for line in table] == [thing.area for thing in THINGS]
+    assert [line["count"] for line in table] == ["3", "", str(2**62)]
+    assert [line["good"] for line in table] == ["true", "false", "true"]
 
 
 def test_parquet_says_what_columns_mean(tmp_path):

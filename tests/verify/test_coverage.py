@@ -1,12 +1,16 @@
 """Coverage of the Verilog: Verilator's files by hand, constant nets, reasons, the report."""
 
+import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from here import HERE
 from mxdot.cli import main
+from mxdot.verify.command import Session
 from mxdot.verify.coverage import run as command
-from mxdot.verify.coverage.judge import constant, judge
+from mxdot.verify.coverage.judge import Covered, constant, judge, measured
 from mxdot.verify.coverage.points import Point, reached, read
 from mxdot.verify.coverage.reasons import FILE, Reason, explained, load
 from mxdot.verify.small_units import UNITS
@@ -48,6 +52,12 @@ def covered(tmp_path, *lines):
     return [path]
 
 
+def judged(name, verilog, files, reasons, directory):
+    """The verdict, of coverage as a result keeps it."""
+    measure = measured(name, verilog, files, directory)
+    return judge(Covered.of_dict(name, json.loads(json.dumps(measure.to_dict()))), reasons)
+
+
 def test_points_add_up_over_runs_and_instances(tmp_path, verilog):
     one = covered(
         tmp_path,
@@ -71,13 +81,13 @@ def test_another_file_is_refused(tmp_path, verilog):
     with pytest.raises(ValueError, match=r"must hold coverage of Verilator, not 'nothing'"):
         read([path], verilog)
     with pytest.raises(ValueError, match=r"coverage of unit must have points of top\.v, not none"):
-        judge("unit", verilog, covered(tmp_path), [], tmp_path)
+        measured("unit", verilog, covered(tmp_path), tmp_path)
 
 
 def test_nets_that_cannot_change(tmp_path, verilog):
     """Combinational and by induction; those that can are never called constant."""
-    found = constant(verilog, "top", NETS, tmp_path / "case")
-    assert found == {"stuck", "y[0]", "below.i", "below.o"}
+    still = constant(verilog, "top", NETS, tmp_path / "case")
+    assert still == {"stuck", "y[0]", "below.i", "below.o"}
     assert constant(verilog, "top", [], tmp_path) == set()
 
 
@@ -91,12 +101,12 @@ def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
     )
     reason = Reason("unit", "t*", "toggle", "y[1]", "by hand")
     other = Reason("another", "*", "toggle", "*", "of another unit")
-    found = judge("unit", verilog, files, [other, reason], tmp_path / "case")
-    assert [point.what for point in found.constants] == ["stuck:0->1"]
-    assert {point.what: why for point, why in found.reasons.items()} == {"y[1]:1->0": reason}
-    assert [point.what for point in found.holes] == ["held:0->1"]
-    assert found.row("toggle") == (4, 1, 1, 1, 1)
-    assert found.row("line") == (0, 0, 0, 0, 0)
+    verdict = judged("unit", verilog, files, [other, reason], tmp_path / "case")
+    assert [point.what for point in verdict.constants] == ["stuck:0->1"]
+    assert {point.what: why for point, why in verdict.reasons.items()} == {"y[1]:1->0": reason}
+    assert [point.what for point in verdict.holes] == ["held:0->1"]
+    assert verdict.row("toggle") == (4, 1, 1, 1, 1)
+    assert verdict.row("line") == (0, 0, 0, 0, 0)
 
 
 def test_bits_of_any_range_and_of_memories(tmp_path, verilog):
@@ -114,19 +124,18 @@ endmodule
         item("pair[3]:0->1", 0, line=2),
         item("words[0][1]:0->1", 0, line=3),
     )
-    found = judge("unit", verilog, files, [], tmp_path / "case")
-    assert [point.what for point in found.constants] == ["pair[4]:0->1"]
-    assert [point.what for point in found.holes] == ["pair[3]:0->1", "words[0][1]:0->1"]
+    verdict = judged("unit", verilog, files, [], tmp_path / "case")
+    assert [point.what for point in verdict.constants] == ["pair[4]:0->1"]
+    assert [point.what for point in verdict.holes] == ["pair[3]:0->1", "words[0][1]:0->1"]
 
 
 @pytest.fixture
-def conclude(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "BUILD", tmp_path / "report")
-    return command.conclude
+def conclude(tmp_path):
+    return partial(command.conclude, directory=tmp_path / "report")
 
 
 def test_a_hole_fails_and_so_does_an_unused_reason(tmp_path, verilog, conclude, capsys):
-    closed = judge("unit", verilog, covered(tmp_path, item("a:0->1", 7)), [], tmp_path / "case")
+    closed = judged("unit", verilog, covered(tmp_path, item("a:0->1", 7)), [], tmp_path / "case")
     assert conclude([closed], []) == 0
     assert "toggle 1 of 1, 100.0%" in capsys.readouterr().out
     unused = Reason("unit", "*", "toggle", "b", "why")
@@ -134,7 +143,7 @@ def test_a_hole_fails_and_so_does_an_unused_reason(tmp_path, verilog, conclude, 
     assert "no hole needs the reason 'b' of unit: why" in capsys.readouterr().out
     assert conclude([closed], [replace(unused, unit="another")]) == 0
     files = covered(tmp_path, item("held:0->1", 0))
-    assert conclude([judge("unit", verilog, files, [], tmp_path / "case")], []) == 1
+    assert conclude([judged("unit", verilog, files, [], tmp_path / "case")], []) == 1
     assert "1 holes, " in capsys.readouterr().out.replace(";", ",")
 
 
@@ -158,8 +167,8 @@ def test_a_reason_of_what_was_reached_fails(what, wide, tmp_path, verilog, concl
         item("held:0->1", 1, line=3),
     )
     reason = Reason("unit", "*", "toggle", what, "why")
-    found = judge("unit", verilog, files, [reason], tmp_path / "case")
-    assert conclude([found], [reason]) == bool(wide)
+    verdict = judged("unit", verilog, files, [reason], tmp_path / "case")
+    assert conclude([verdict], [reason]) == bool(wide)
     told = f"{wide}, was reached, in spite of the reason {what!r} of unit\n"
     assert (told in capsys.readouterr().out) == bool(wide)
 
@@ -169,7 +178,7 @@ def test_hostile_names_are_text_in_the_report(tmp_path, verilog, conclude):
     files = covered(tmp_path, item(f"{evil}:0->1", 0, kind="branch", module=evil))
     verilog.write_text(f"{VERILOG}// {evil}\n")
     reason = Reason(evil, "*", "branch", "*", evil)
-    assert conclude([judge(evil, verilog, files, [reason], tmp_path / "case")], []) == 0
+    assert conclude([judged(evil, verilog, files, [reason], tmp_path / "case")], []) == 0
     page = (tmp_path / "report" / "report.html").read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
@@ -209,25 +218,60 @@ def test_reasons(tmp_path):
 def test_reasons_of_bits(what, bits):
     reason = Reason("u", "*", "toggle", what, "why")
     points = [Point("m", "toggle", 1, 1, f"count[{bit}]:0->1") for bit in range(2, 7)]
-    found, left = explained([reason], "u", points, [""])
-    assert [point.bit for point in found] == [f"count[{bit}]" for bit in bits.split()]
-    assert [*found, *left] == sorted(points, key=lambda point: point in left)
+    with_reason, left = explained([reason], "u", points, [""])
+    assert [point.bit for point in with_reason] == [f"count[{bit}]" for bit in bits.split()]
+    assert [*with_reason, *left] == sorted(points, key=lambda point: point in left)
 
 
 def test_reasons_of_a_line():
     reason = Reason("u", "*", "branch", "cond_then", "why", source="a ? 1")
     points = [Point("m", "branch", line, 1, "cond_then") for line in (1, 2)]
-    found, left = explained([reason], "u", points, ["assign x = b ? 1 : 0;", "y = a ? 1 : 0;"])
-    assert ([*found], left) == ([points[1]], [points[0]])
+    with_reason, left = explained(
+        [reason], "u", points, ["assign x = b ? 1 : 0;", "y = a ? 1 : 0;"]
+    )
+    assert ([*with_reason], left) == ([points[1]], [points[0]])
 
 
-def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys):
-    """Simulated whole: no hole without a reason, no reason without a hole."""
-    monkeypatch.setattr(command, "BUILD", simulation_dir / "coverage")
-    status = main(["verify", "coverage", "--only", "dot-hopper"])
-    out = capsys.readouterr().out
-    assert status == 0, out
-    assert "functional 100.0%; 0 holes; 0 unused reasons; 0 too wide: closed" in out
+@pytest.mark.usefixtures("simulation_dir")
+def test_a_unit_is_closed(tmp_path, monkeypatch, capsys):
+    """Simulated whole: no hole without a reason, no reason without a hole; once."""
+    session = Session(tmp_path, HERE)
+    for _ in range(2):
+        status = command.run("dot-hopper", 1, session, list_only=False)
+        out = capsys.readouterr().out
+        assert status == 0, out
+        assert "functional 100.0%; 0 holes; 0 unused reasons; 0 too wide: closed" in out
+        monkeypatch.setattr(command, "run_unit", None)
+
+
+def test_an_interrupted_run_goes_on(tmp_path, verilog, monkeypatch, capsys):
+    """Units that were covered are not covered again, unless `fresh`; a failed one is refused."""
+    value = measured("x", verilog, covered(tmp_path, item("a:0->1", 7)), tmp_path).to_dict()
+    ran: list[str] = []
+
+    def result(task):
+        ran.append(task.label)
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        return {**value, "functional": "{}"}
+
+    monkeypatch.setattr(command.CoverageOfUnit, "result", result)
+    monkeypatch.setattr(command, "load", list)
+    names = [unit.name for unit in UNITS if "quantize-" in unit.name]
+
+    def run(**options):
+        return command.run("quantize-", 1, Session(tmp_path, HERE, **options), list_only=False)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert run() == 0
+    assert ran == [names[0], names[1], names[1]]
+    assert "coverage of 2 units" in capsys.readouterr().out
+    assert run(fresh=True) == 0
+    assert ran[3:] == names
+    monkeypatch.setattr(command.CoverageOfUnit, "result", lambda task: 1 / 0)
+    with pytest.raises(RuntimeError, match=r"^quantize-scale failed: ZeroDivisionError: "):
+        run(fresh=True)
 
 
 def test_command(capsys):

@@ -1,13 +1,19 @@
 """Proofs of `make formal`: some of each kind, that they bite, and the table of them."""
 
 import re
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from here import HERE
 from mxdot.cli import main
 from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.verify.command import Session
 from mxdot.verify.formal import engine, linear
 from mxdot.verify.formal import run as command
 from mxdot.verify.formal.claim import Claim, prove
@@ -152,19 +158,74 @@ def test_the_page_has_every_claim_once():
     ]
 
 
-def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys):
+def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, tmp_path, capsys):
     wrong = Claim(
         "odd", "a sum", lambda: component(ScaleAdder()), lambda m, p: p.exponent != p.a + p.b
     )
     monkeypatch.setattr(command, "claims", lambda: iter([wrong]))
-    assert main(["verify", "formal"]) == 1
+    session = Session(tmp_path, HERE)
+    assert command.run("odd", session, list_only=False, limit=LIMIT, markdown=False) == 1
     assert "FAILED odd: refuted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_run_goes_on(number, tmp_path):
+    """Proved claims stay proved; `--fresh` begins anew, a dry run of it forgets nothing."""
+    words = [
+        sys.executable,
+        "-m",
+        "mxdot.cli",
+        "verify",
+        "formal",
+        "--only",
+        "adder:",
+        "--jobs",
+        "1",
+    ]
+
+    def start(*options):
+        return subprocess.Popen(
+            [*words, *options], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+
+    results = tmp_path / "build" / "formal" / "results"
+    with start() as process:
+        deadline = time.monotonic() + 60
+        while not list(results.glob("*.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=30)
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+    else:
+        assert process.returncode == 130
+        assert out == "interrupted; results are kept in build/formal, run it again to go on\n"
+    kept = {path: path.stat().st_mtime_ns for path in results.glob("*.json")}
+    assert 1 <= len(kept) < 5
+    out, _ = start("--dry-run").communicate(timeout=60)
+    assert f"{len(kept)} of 5 done, {5 - len(kept)} to do, 1 at a time" in out
+    out, _ = start("--dry-run", "--fresh").communicate(timeout=60)
+    assert "5 to do, 1 at a time" in out.splitlines()[-1]
+    out, told = start().communicate(timeout=60)
+    assert [line.split()[0] for line in out.splitlines()] == ["holds"] * 5
+    assert f"{len(kept)} of 5 results are there already" in told
+    assert all(path.stat().st_mtime_ns == modified for path, modified in kept.items())
+
+
+def test_a_worker_with_other_code_is_refused():
+    proof = command.Proof("scale-adder", LIMIT)
+    object.__setattr__(proof, "code", "0" * 64)
+    with pytest.raises(ValueError, match=r"^the worker has other code or tools than this machine$"):
+        proof.run()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "nothing"], "only must be part of a claim's name, not 'nothing'"),
+        (["--only", "nothing"], "only must be part of a claim's name (see --list), not 'nothing'"),
         (["--limit", "0"], "limit must be above 0, not 0"),
     ],
 )

@@ -7,23 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from here import HERE
 from mxdot.cli import main
 from mxdot.hw.matmul.registers import Counters
 from mxdot.hw.verilog import default_top, generate
 from mxdot.model import QuantizeConfig
 from mxdot.sim.engine.unit import UnitResult
 from mxdot.synth.errors import SynthesisError
-from mxdot.synth.measure import Cache
 from mxdot.synth.tools import run_yosys
+from mxdot.util.jobs import DryRun
+from mxdot.verify.command import Session
 from mxdot.verify.formal import aig
 from mxdot.verify.formal.claim import Claim
 from mxdot.verify.formal.engine import Verdict
 from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
-from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil
+from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil, tasks
 from mxdot.verify.mutate import run as command
 from mxdot.verify.mutate.equivalence import Given, Limits
-from mxdot.verify.mutate.score import Fate, MutantOutcome, judged, score
+from mxdot.verify.mutate.score import Fate, MutantOutcome, score
 from mxdot.verify.small_units import UNITS, Unit
 
 LIMIT = 60  # seconds
@@ -37,44 +39,95 @@ def made(tmp_path_factory):
     return design.make(UNIT, COUNT, 1, tmp_path_factory.mktemp("mutants"))
 
 
+def judged(made, directory):
+    """Outcomes of all mutants."""
+    outcomes = []
+    for mutant in made.mutants:
+        outcome = tasks.simulated(made, mutant.number, 1, directory / "builds")
+        if outcome.fate is not Fate.KILLED:
+            outcome = tasks.proved(made, mutant, directory / "proof", LIMITS)
+        outcomes.append(outcome)
+    return outcomes
+
+
 @pytest.fixture(scope="module")
 def outcomes(made, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("judged")
-    cache, told = Cache(directory / "results"), []
-    found = judged(made, 1, directory, cache, LIMITS, told.append)
-    assert told == found
-    return found, directory, cache
+    return judged(made, tmp_path_factory.mktemp("judged"))
 
 
 def test_each_mutant_is_killed_or_proved_equal(outcomes):
-    fates = Counter(outcome.fate for outcome in outcomes[0])
+    fates = Counter(outcome.fate for outcome in outcomes)
     assert fates[Fate.KILLED] >= COUNT / 2
     assert fates[Fate.EQUIVALENT] > 0
     assert fates.total() == COUNT
-
-
-def test_what_was_judged_is_kept(made, outcomes, monkeypatch):
-    found, directory, cache = outcomes
-    monkeypatch.setattr(bench, "run", None)
-    assert judged(made, 1, directory, cache, LIMITS, lambda outcome: None) == found
 
 
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
     """ABC finds each mutant that the bench kills to be another unit."""
     passed = UnitResult(UNIT.name, "", compared=1)
     monkeypatch.setattr(bench, "run", lambda *_: passed)
-    found = judged(made, 1, tmp_path, Cache(tmp_path / "results"), LIMITS, lambda outcome: None)
-    killed = {outcome.text for outcome in outcomes[0] if outcome.fate is not Fate.EQUIVALENT}
-    survived = {o.text: o.by for o in found if o.fate is Fate.SURVIVED}
+    blind = judged(made, tmp_path)
+    killed = {outcome.text for outcome in outcomes if outcome.fate is not Fate.EQUIVALENT}
+    survived = {o.text: o.by for o in blind if o.fate is Fate.SURVIVED}
     assert set(survived) == killed
     assert set(survived.values()) == {"another unit, says ABC"}
-    assert score(found) == 0
+    assert score(blind) == 0
 
 
-def test_a_unit_that_fails_by_itself_is_refused(made, tmp_path, monkeypatch):
+@pytest.fixture
+def mutate(tmp_path, monkeypatch):
+    """Runs the command for the small unit alone, in this process."""
+    monkeypatch.setattr(tasks, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(command, "subjects", lambda: [tasks.of_unit(UNIT)])
+
+    def mutate(count=4, backend=HERE, **options):
+        session = Session(tmp_path, backend, **options)
+        sample = tasks.Sample(count, 1)
+        return command.run("", sample, LIMITS, session, list_only=False, markdown=False)
+
+    return mutate
+
+
+def test_an_interrupted_run_goes_on(mutate, monkeypatch, capsys):
+    """Mutants that were judged stay judged, by the bench and by proofs; `fresh` begins anew."""
+    ran, proved = [], []
+
+    def run(made, number, *_):
+        ran.append(number)
+        if ran.count(3) == 1 and number == 3:
+            raise KeyboardInterrupt
+        return UnitResult(UNIT.name, "", compared=1, errors=["wrong"] * (number in (1, 2)))
+
+    def decide(made, number, *_):
+        proved.append(number)
+        if len(proved) == 2:
+            raise KeyboardInterrupt
+        return Verdict.PROVED, "how"
+
+    monkeypatch.setattr(bench, "run", run)
+    monkeypatch.setattr(equivalence, "decide", decide)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            mutate()
+    assert mutate() == 0
+    assert ran == [0, 0, 0, 1, 2, 3, 3, 3, 3, 4, 4, 4]  # three stages, one of what is killed
+    assert proved == [3, 4, 4]
+    shown = "small: 4 mutants, killed by bulk 2; equivalent 2, survived 0: score 100.0%"
+    assert shown in capsys.readouterr().out
+    assert mutate() == 0
+    assert shown in capsys.readouterr().out
+    assert len(ran), len(proved) == (12, 3)
+    with pytest.raises(DryRun) as plan:
+        mutate(backend=replace(HERE, only_lists=True))
+    assert (len(plan.value.tasks), plan.value.kept) == (0, 5)
+    assert mutate(fresh=True) == 0
+    assert (len(ran), len(proved)) == (12 + 11, 3 + 2)
+
+
+def test_a_unit_that_fails_by_itself_is_refused(mutate, monkeypatch):
     monkeypatch.setattr(bench, "run", lambda *_: UnitResult(UNIT.name, "", errors=["wrong"]))
     with pytest.raises(RuntimeError, match=r"^small itself fails bulk: wrong$"):
-        judged(made, 1, tmp_path, Cache(tmp_path), LIMITS, lambda outcome: None)
+        mutate()
 
 
 def test_mutants_are_of_every_operator_and_the_same_each_time(made, tmp_path):
@@ -146,8 +199,8 @@ def test_a_survivor_is_killed_by_a_proof(verdict, fate, by, counting, tmp_path, 
     """By the row about the module that it changes, unless the whole unit is the same."""
     monkeypatch.setattr(bench, "run", lambda *_: UnitResult("matmul", "", compared=1))
     monkeypatch.setattr(equivalence, "decide", lambda *_: (verdict, "how"))
-    (found,) = judged(counting, 1, tmp_path, Cache(tmp_path / "x"), LIMITS, lambda outcome: None)
-    assert (found.fate, found.by) == (fate, by)
+    (outcome,) = judged(counting, tmp_path)
+    assert (outcome.fate, outcome.by) == (fate, by)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +237,7 @@ def test_what_takes_too_long_is_asked_again(made, outcomes, tmp_path, monkeypatc
     """With the longer limit, after all questions have had the first one."""
     equal = next(
         mutant.number
-        for mutant, outcome in zip(made.mutants, outcomes[0], strict=True)
+        for mutant, outcome in zip(made.mutants, outcomes, strict=True)
         if outcome.by == "one step from every state"
     )
     asked, right = [], equivalence.ask
@@ -278,15 +331,15 @@ def f(x: int | None = 3) -> int:
 
 
 def test_mutants_of_python_change_one_expression():
-    found = python_source.sample(SOURCE, 100, "seed")
-    assert Counter(change.operator for change in found) == {
+    changes = python_source.sample(SOURCE, 100, "seed")
+    assert Counter(change.operator for change in changes) == {
         "swapped operator": 1, "swapped comparison": 1, "swapped condition": 1,
         "dropped sign or negation": 2, "off by one": 6,
     }  # fmt: skip
-    texts = {change.text for change in found} | {ast.unparse(ast.parse(SOURCE))}
-    assert len(texts) == len(found) + 1
+    texts = {change.text for change in changes} | {ast.unparse(ast.parse(SOURCE))}
+    assert len(texts) == len(changes) + 1
     assert all("x must be 1 + 1" in text and "x: int | None" in text for text in texts)
-    assert python_source.sample(SOURCE, 4, "seed") == found[:4]
+    assert python_source.sample(SOURCE, 4, "seed") == changes[:4]
 
 
 @pytest.mark.parametrize(
@@ -296,11 +349,12 @@ def test_mutants_of_python_change_one_expression():
         (("model/test_trace",), Fate.SURVIVED),
     ],
 )
-def test_a_mutant_of_the_model(tests, fate, tmp_path):
+def test_a_mutant_of_the_model(tests, fate):
     part = model.Part("rules", ("schemes/scales.py",), tests)
-    cache = Cache(tmp_path / "results")
-    (found,) = model.judged(part, 1, 1, tmp_path, cache, lambda outcome: None)
-    assert found.fate is fate, found
+    (mutant,) = model.mutants(part, 1, 1)
+    outcome = model.judged(part, *mutant)
+    assert outcome.fate is fate, outcome
+    assert not model.failing(model.Part("rules", (), tests[:1]))
 
 
 def test_the_score_leaves_equal_mutants_out():
@@ -308,20 +362,14 @@ def test_the_score_leaves_equal_mutants_out():
     assert score(MutantOutcome("x", "", fate, "", 0.0) for fate in fates) == 75
 
 
-def test_the_command_says_who_survived(monkeypatch, capsys):
-    outcome = MutantOutcome("odd", "stuck net: x", Fate.SURVIVED, "another unit, says ABC", 1.0)
-
-    def judge(sample, cache, tell):
-        tell(outcome)
-        return [outcome]
-
-    monkeypatch.setattr(
-        command, "subjects", lambda: [command.MutationSubject("odd", "odd unit", judge)]
-    )
-    assert main(["verify", "mutate"]) == 1
+def test_the_command_says_who_survived(mutate, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "run", lambda *_: UnitResult(UNIT.name, "", compared=1))
+    monkeypatch.setattr(equivalence, "decide", lambda *_: (Verdict.REFUTED, "how"))
+    assert mutate(2) == 1
     out, err = capsys.readouterr()
-    assert "survived odd: stuck net: x; another unit, says ABC" in out
-    assert err == "1 mutants, score 0.0%: the goal of 99% is missed\n"
+    assert out.count("survived small: ") == 2
+    assert out.count("; another unit, says ABC\n") == 2
+    assert err.endswith("2 mutants, score 0.0%: the goal of 99% is missed\n")
 
 
 @pytest.mark.parametrize(

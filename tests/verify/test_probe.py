@@ -73,15 +73,19 @@ def test_recovers(text, formats, lanes, called):
     ],
 )
 def test_findings_are_the_parameters(text, terms, fraction_bits, result_bits, promote, joins):
-    found = probe(ModelUnit(text), rows=ROWS).findings
-    assert (found.grid, found.cut, found.order) == ("relative", "RZ", "together")
-    assert (found.terms, found.fraction_bits) == (terms, fraction_bits)
-    assert (found.result_bits, found.promote, found.c_joins) == (result_bits, promote, joins)
-    assert (found.largest_from, found.subnormals) == ("unit digit", "unit digit")
-    assert found.zero_counts is False
-    assert found.c_rounding == ("RNE" if joins == "after" else "RZ")
-    assert found.nan == (0x7FFFFFFF if text in PRESETS else 0x7FC00000)
-    assert (found.inf, found.minus_zero) == (0x7F800000, 0)
+    findings = probe(ModelUnit(text), rows=ROWS).findings
+    assert (findings.grid, findings.cut, findings.order) == ("relative", "RZ", "together")
+    assert (findings.terms, findings.fraction_bits) == (terms, fraction_bits)
+    assert (findings.result_bits, findings.promote, findings.c_joins) == (
+        result_bits,
+        promote,
+        joins,
+    )
+    assert (findings.largest_from, findings.subnormals) == ("unit digit", "unit digit")
+    assert findings.zero_counts is False
+    assert findings.c_rounding == ("RNE" if joins == "after" else "RZ")
+    assert findings.nan == (0x7FFFFFFF if text in PRESETS else 0x7FC00000)
+    assert (findings.inf, findings.minus_zero) == (0x7F800000, 0)
 
 
 @pytest.mark.parametrize(

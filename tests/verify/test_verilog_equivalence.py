@@ -68,9 +68,9 @@ def is_same(design: Elaboratable, signals: list[Signal], text: str, directory: P
 
 def side_by_side(own: str, written: str, module: str) -> str:
     """A module `both` with both designs, whose output tells that outputs of them differ."""
-    found = ports(module)
-    inputs = {name: width for name, (side, width) in found.items() if side == "input"}
-    outputs = {name: width for name, (side, width) in found.items() if side == "output"}
+    sides = ports(module)
+    inputs = {name: width for name, (side, width) in sides.items() if side == "input"}
+    outputs = {name: width for name, (side, width) in sides.items() if side == "output"}
     clock = next((name for name in inputs if name in ("clk", "aclk")), None)
     lines = [f"  input wire [{width - 1}:0] {name}," for name, width in inputs.items()]
     lines = ["module both (", *lines, "  output wire differ", ");"]

@@ -52,7 +52,7 @@ SECTIONS = {  # task: its colour, and its sections of `model/pipeline/sections.p
 }
 SECTIONS_CAPTION = (
     "Sections are synthesised apart, with nothing shared across their borders: bars are as a rule "
-    "longer than the unit's area, printed beside them. Shares are what to read from them."
+    "longer than the unit's area, printed next to them. Shares are what to read from them."
 )
 OTHER = "registers and control"
 

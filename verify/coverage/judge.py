@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 from ...synth.tools import run_abc, run_yosys
 from ..formal import aig
-from .points import Counts, Point, read
+from .points import Count, Counts, Point, read
 from .reasons import Reason, explained
 
 LIMIT = 120.0  # seconds of each tool
@@ -26,14 +27,34 @@ _ABC = "read case.aig; zero; strash; scorr; fraig; dc2; write_aiger -s out.aig"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One unit. constants: points on nets that cannot change; reasons: of points that have one;
-    holes: the others that were not reached."""
+class Covered:
+    """Coverage of one unit's Verilog. source: the Verilog; constants: points that cannot change."""
 
     name: str
     source: str
     counts: Counts
     constants: frozenset[Point]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, without the paths of instances."""
+        return {
+            "source": self.source,
+            "counts": [[*astuple(point), count.hits] for point, count in self.counts.items()],
+            "constants": [astuple(point) for point in self.constants],
+        }
+
+    @classmethod
+    def of_dict(cls, name: str, values: dict[str, Any]) -> "Covered":
+        """The coverage of which `to_dict` made `values`."""
+        counts = {Point(*point): Count(hits) for *point, hits in values["counts"]}
+        constants = frozenset(Point(*point) for point in values["constants"])
+        return cls(name, values["source"], counts, constants)
+
+
+@dataclass(frozen=True)
+class Judged(Covered):
+    """One unit. reasons: of points that have one; holes: the others that were not reached."""
+
     reasons: dict[Point, Reason]
     holes: tuple[Point, ...]
 
@@ -49,9 +70,7 @@ class Judged:
         )
 
 
-def judge(
-    name: str, verilog: Path, files: Sequence[Path], reasons: Sequence[Reason], directory: Path
-) -> Judged:
+def measured(name: str, verilog: Path, files: Sequence[Path], directory: Path) -> Covered:
     """The coverage that Verilator wrote of a unit's Verilog, whose top is the file's name.
 
     ValueError for files without points of it; errors of tools as `constant`'s.
@@ -61,39 +80,46 @@ def judge(
         raise ValueError(f"coverage of {name} must have points of {verilog.name}, not none")
     source = verilog.read_text(encoding="utf-8")
     lines = source.splitlines()
-    missed = [point for point, count in counts.items() if not count.hits]
     nets = {
-        point: {_net(instance, bit) for instance in counts[point].instances}
-        for point in missed
-        if point.kind == "toggle" and (bit := _from_zero(point.bit, lines[point.line - 1]))
+        point: {_net(instance, bit) for instance in count.instances}
+        for point, count in counts.items()
+        if point.kind == "toggle"
+        and not count.hits
+        and (bit := _from_zero(point.bit, lines[point.line - 1]))
     }
-    bits = {bit for found in nets.values() for bit in found}
-    still = constant(verilog, verilog.stem, bits, directory)
-    constants = frozenset(point for point, found in nets.items() if found <= still)
-    left = [point for point in missed if point not in constants]
-    with_reason, holes = explained(reasons, name, left, lines)
-    return Judged(name, source, counts, constants, with_reason, tuple(holes))
+    still = constant(verilog, verilog.stem, set().union(*nets.values()), directory)
+    constants = frozenset(point for point, bits in nets.items() if bits <= still)
+    return Covered(name, source, counts, constants)
+
+
+def judge(covered: Covered, reasons: Sequence[Reason]) -> Judged:
+    """The verdict on a unit's coverage."""
+    missed = [point for point, count in covered.counts.items() if not count.hits]
+    open_points = [point for point in missed if point not in covered.constants]
+    lines = covered.source.splitlines()
+    with_reason, holes = explained(reasons, covered.name, open_points, lines)
+    return Judged(**vars(covered), reasons=with_reason, holes=tuple(holes))
 
 
 def _from_zero(bit: str, declaration: str) -> str:
     """The bit of a net, counted from 0, as Yosys does, whatever the net's range in the Verilog
     begins with; "" of a memory, whose words are no nets."""
-    found = re.fullmatch(r"([^\[]+)\[(\d+)\]", bit)
-    if found is None:
+    match = re.fullmatch(r"([^\[]+)\[(\d+)\]", bit)
+    if match is None:
         return "" if "[" in bit else bit
     lowest = re.search(r"\[\d+:(\d+)\]", declaration)
-    return f"{found[1]}[{int(found[2]) - int(lowest[1] if lowest else 0)}]"
+    return f"{match[1]}[{int(match[2]) - int(lowest[1] if lowest else 0)}]"
 
 
 def _net(instance: str, bit: str) -> str:
-    """The bit below the unit's top: behind the bench's `dut`, or the simulation's own top."""
+    """The bit below the unit's top: after the bench's `dut`, or the simulation's own top."""
     parts = instance.split(".")
     below = parts[parts.index("dut") + 1 :] if "dut" in parts else parts[2:]
     return ".".join([*below, bit])
 
 
 def constant(verilog: Path, top: str, bits: Collection[str], directory: Path) -> set[str]:
-    """Which of these bits, `path.to.net[3]` below the top, never change from registers of 0 on.
+    """Bits out of `bits`, `path.to.net[3]` below the top, that never change from registers of 0 on.
 
     SynthesisError when a tool fails, ModuleNotFoundError without pyosys.
     """

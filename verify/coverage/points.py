@@ -28,7 +28,7 @@ class Point:
 
 @dataclass
 class Count:
-    """How often a point was reached in all instances, and where these are."""
+    """Hits of a point in all instances, and paths of the instances."""
 
     hits: int = 0
     instances: set[str] = field(default_factory=set)
@@ -44,13 +44,13 @@ def read(files: Iterable[Path], verilog: Path) -> Counts:
         for text in file.read_text(encoding="utf-8").splitlines():
             if text.startswith("#") or not text:
                 continue
-            found = _LINE.fullmatch(text)
-            if found is None:
+            match = _LINE.fullmatch(text)
+            if match is None:
                 raise ValueError(f"{file} must hold coverage of Verilator, not {text[:60]!r}")
-            point, source, instance = _point(found[1])
+            point, source, instance = _point(match[1])
             if source == verilog.name:
                 count = counts.setdefault(point, Count())
-                count.hits += int(found[2])
+                count.hits += int(match[2])
                 count.instances.add(instance)
     return counts
 

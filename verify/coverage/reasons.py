@@ -19,8 +19,8 @@ _BITS = re.compile(r"(.+)\[(\d+)(?::(\d+))?\]")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why such points of a unit cannot occur. module: a shell pattern; what: one of the point's
-    words, of a toggle of a net, with a range of bits behind or without; source: text that the
+    """Why points of a unit cannot occur. module: a shell pattern; what: one of the point's
+    words, of a toggle of a net, with or without a range of bits; source: text that the
     point's line has."""
 
     unit: str
@@ -43,11 +43,11 @@ class Reason:
 
 def _matches(bit: str, words: str) -> bool:
     """Whether a bit, `net[3]`, is one of `words`, `n*[5:2]`; other words are one pattern."""
-    wanted, found = _BITS.fullmatch(words), _BITS.fullmatch(bit)
-    if wanted is None or found is None:
+    wanted, single = _BITS.fullmatch(words), _BITS.fullmatch(bit)
+    if wanted is None or single is None:
         return fnmatchcase(bit, words)
     high, low = int(wanted[2]), int(wanted[3] or wanted[2])
-    return fnmatchcase(found[1], wanted[1]) and low <= int(found[2]) <= high
+    return fnmatchcase(single[1], wanted[1]) and low <= int(single[2]) <= high
 
 
 def load(path: Path = FILE) -> list[Reason]:
@@ -72,7 +72,7 @@ def explained(
 ) -> tuple[dict[Point, Reason], list[Point]]:
     """The reason of each point that has one, the first; and the others. source: lines."""
     reasons = list(reasons)
-    found: dict[Point, Reason] = {}
+    explained_points: dict[Point, Reason] = {}
     left: list[Point] = []
     for point in points:
         line = source[point.line - 1]
@@ -80,8 +80,8 @@ def explained(
         if reason is None:
             left.append(point)
         else:
-            found[point] = reason
-    return found, left
+            explained_points[point] = reason
+    return explained_points, left
 
 
 def wider(
@@ -96,10 +96,10 @@ def wider(
         places[place].append(count.hits > 0)
         points[place] = point
     reached = [points[place] for place, hits in places.items() if all(hits)]
-    found: dict[Reason, str] = {}
+    too_wide: dict[Reason, str] = {}
     for reason in (reason for reason in reasons if reason.unit == unit):
         for point in reached:
             if reason.holds(unit, point, source[point.line - 1]):
-                found[reason] = f"{point.bit} of {point.module}, line {point.line}"
+                too_wide[reason] = f"{point.bit} of {point.module}, line {point.line}"
                 break
-    return found
+    return too_wide

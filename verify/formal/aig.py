@@ -1,4 +1,4 @@
-"""And-inverter graphs in the binary AIGER format: copies that share a state, cycles unrolled."""
+"""Graphs of AND gates and inverters in the binary AIGER format: shared states, unrolled cycles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Aig:
     """A graph. Literals are twice the number of a node, plus 1 where inverted; node 0 is false.
 
     inputs, outputs: names, bit i of `a` as ("a", i). nexts: a literal for each register, of the
-    nodes behind the inputs'; ands: two literals for each further node. registers: names, where it
+    nodes after the inputs'; ands: two literals for each further node. registers: names, where it
     has one.
     """
 
@@ -64,7 +64,7 @@ def read(path: Path) -> Aig:
     names: dict[str, tuple[str, int]] = {}
     for line in data[at:].split(b"\nc\n")[0].decode().splitlines():
         place, *aliases = line.split(" ")
-        # A register's own name beside those of the nets that it drives.
+        # A register's own name, and names of the nets that it drives.
         own = next((alias for alias in aliases if "_register_" in alias), aliases[0])
         names[place] = named(own)
     return Aig(
@@ -84,7 +84,7 @@ def named(bit: str) -> tuple[str, int]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of 7 bits, and the place behind it."""
+    """A number in groups of 7 bits, and the place after it."""
     value = shift = 0
     while data[at] & 0x80:
         value |= (data[at] & 0x7F) << shift
@@ -102,7 +102,7 @@ class Builder:
     known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def input(self, number: int) -> int:
-        """The literal of an input, or of a register behind them."""
+        """The literal of an input, or of a register, which come after inputs."""
         return 2 * (number + 1)
 
     def both(self, a: int, b: int) -> int:

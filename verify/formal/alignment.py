@@ -141,7 +141,7 @@ def _largest(fmt: FloatFormat) -> Rule:
 
 
 def _sum(fmt: FloatFormat) -> Rule:
-    """With codes in lane CASE alone, whose product is not above the exponent that leads."""
+    """Rule for codes in lane CASE alone, whose product is not above the exponent that leads."""
 
     def wrong(m: Module, p: Any) -> Value:
         case, leads = vars(p)[CASE], vars(p)[LARGEST]
@@ -201,9 +201,9 @@ def _fused(fmt: FloatFormat) -> Iterator[Claim]:
 def _peaks(fmt: FloatFormat) -> Rule:
     def wrong(m: Module, p: Any) -> Value:
         terms = _products(m, p, fmt)
-        found = Cat(whole != 0 for whole in terms.whole).any()
+        nonzero = Cat(whole != 0 for whole in terms.whole).any()
         peak, there = vars(p)[f"{PEAK}_made"], vars(p)[f"{ANY}_made"]
-        return (there != found) | (found & (peak != _leads(m, terms)))
+        return (there != nonzero) | (nonzero & (peak != _leads(m, terms)))
 
     return wrong
 
@@ -297,7 +297,7 @@ BY_DIGITS = "read digits.aig; collapse -r; strash; iprove; print_status"
 
 
 def by_digits(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
-    """Decide like `engine.decide`, but for a sum of words: inputs by digit, signs first.
+    """Decide like `engine.decide`, for a sum of words: inputs by digit, signs first.
 
     Other means refute a wrong sum soon; its diagrams may be large.
     """

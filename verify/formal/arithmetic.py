@@ -159,9 +159,9 @@ def _tree(count: int) -> Rule:
 def _largest(m: Module, p: Any) -> Value:
     terms = [(p.exponent[i], p.nonzero[i]) for i in range(len(p.nonzero))]
     above = Cat(nonzero & (exponent > p.largest) for exponent, nonzero in terms).any()
-    found = Cat(nonzero & (exponent == p.largest) for exponent, nonzero in terms).any()
+    reached = Cat(nonzero & (exponent == p.largest) for exponent, nonzero in terms).any()
     none = ~p.nonzero.any()
-    return above | (p.any == none) | (~found & ~(none & (p.largest == 0)))
+    return above | (p.any == none) | (~reached & ~(none & (p.largest == 0)))
 
 
 def _shift_right(m: Module, p: Any) -> Value:
@@ -227,7 +227,7 @@ def _rounder(fmt: FloatFormat, magnitude: int, nearest: bool, fraction: int) -> 
 
 def _requantized(out: IntegerFormat) -> Rule:
     def wrong(m: Module, p: Any) -> Value:
-        # Above 34 the sum is gone, but for its sign.
+        # Above 34 nothing of the sum is left except its sign.
         shift = Mux(p.shift < 34, p.shift, 34)
         half = Signal(signed(37))
         m.d.comb += half.eq(((p.value << 1) + (Const(1) << shift)) >> (shift + 1))

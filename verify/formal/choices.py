@@ -28,7 +28,7 @@ MOST = (7, 8)
 """Steps that an error of E2M1, or of INT4, has at most."""
 SEED, LANES = 7, 4
 AHEAD = 25
-"""Lane i begins i x 2^AHEAD steps behind lane 0."""
+"""Lane i begins i x 2^AHEAD steps after lane 0."""
 HELD = {"codes0": 16, "codes1": 16, "scale0": 8, "scale1": 8}
 ERRORS, SUMS = ("error_o_errors0", "error_o_errors1"), ("sum2_o_sums0", "sum2_o_sums1")
 
@@ -76,7 +76,7 @@ def _plain_step(word: int) -> int:
 
 
 def _seeds() -> list[int]:
-    """By squaring the map of one step AHEAD times; what becomes of each bit alone."""
+    """Images of single bits after 2^AHEAD steps: the map of one step, squared AHEAD times."""
     columns = [_plain_step(1 << bit) for bit in range(32)]
 
     def mapped(word: int) -> int:
@@ -144,8 +144,8 @@ def _errors(m: Module, p: Any) -> Value:
             made = halves << place
             want = Mux(poisoned, 0, Mux(made > given, made - given, given - made))
             errors = held[f"{ERRORS[number]}_made"]
-            found = errors.word_select(lane, len(errors) // BLOCK)
-            unlike += [found != want, found > MOST[number]]
+            error = errors.word_select(lane, len(errors) // BLOCK)
+            unlike += [error != want, error > MOST[number]]
     return came & Cat(unlike).any()
 
 

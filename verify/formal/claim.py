@@ -13,7 +13,7 @@ BUGS = ((" + ", " - "), (" ^ ", " | "), (" & ", " | "), (" ? ", " ? ~"))
 
 
 Decision = Callable[[ObservedUnit, Rule, Path, float], Verdict]
-"""Function that decides a claim, such as `engine.decide`."""
+"""Function that decides a claim, as `engine.decide` does."""
 
 
 @dataclass(frozen=True)

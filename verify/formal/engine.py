@@ -38,7 +38,7 @@ CORRESPONDING = SEQUENTIAL.replace("pdr", "scorr; pdr")
 # No more than that, and induction over one cycle: for a rule of a few registers of a wide unit.
 BY_CYCLE = SEQUENTIAL.replace("pdr", "scorr; dprove")
 
-# One case of some cycles, in which little is alike but the result: without sweeping.
+# One case of some cycles, in which little is alike except the result: without sweeping.
 CASE_OF_CYCLES = "read case.aig; sat -C 0; print_status"
 CYCLES = "read case.aig; ifraig; iprove; print_status"
 
@@ -59,9 +59,9 @@ def decide(
     cases: Iterable[int] | None = None,
     sequential: str = SEQUENTIAL,
 ) -> Verdict:
-    """Whether `rule` never says wrong, whatever the inputs, from any state after one reset, or in
-    so many cycles from any state. cases: some of the subject's, all when None. sequential: what ABC
-    does about any number of cycles.
+    """Whether `rule` never says wrong, whatever the inputs, from any state after one reset, or
+    in the subject's `cycles` from any state. cases: those of the subject to decide, all when None.
+    sequential: what ABC does about any number of cycles.
 
     SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
     without pyosys.

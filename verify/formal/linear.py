@@ -146,7 +146,7 @@ def _zeros(netlist: Netlist, order: Sequence[Net]) -> set[Net]:
 
 def _owners(netlist: Netlist, net: Net, owners: Mapping[Net, set[int]]) -> set[int]:
     """Lanes that a net depends on; any other input is one that nobody owns, -1 and -2."""
-    found: set[int] = set()
+    lanes: set[int] = set()
     seen, stack = {net}, [net]
     while stack:
         here = stack.pop()
@@ -155,5 +155,5 @@ def _owners(netlist: Netlist, net: Net, owners: Mapping[Net, set[int]]) -> set[i
             seen |= fresh
             stack += fresh
         elif not isinstance(here, str):
-            found |= owners.get(here, {-1, -2})
-    return found
+            lanes |= owners.get(here, {-1, -2})
+    return lanes

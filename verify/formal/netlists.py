@@ -35,7 +35,7 @@ UNDECIDED = ("matmul",)
 OTHERS = {"dot-exact": "sky130", "quantize": "sky130"}
 """Second process of a unit."""
 BUG, BUGS = (" & ", " | "), {"dot-quantize": (" | ", " & ")}
-"""The first such operation of the netlist; where ABC does not refute it, another."""
+"""The first operation of this kind in the netlist; another where ABC does not refute it."""
 
 
 def claims() -> Iterator[Claim]:
@@ -47,12 +47,12 @@ def claims() -> Iterator[Claim]:
                 f"netlist:{unit.name}-{process}",
                 f"{config.name} in cells of {process}: each output is that of the Verilog in every "
                 "cycle after a reset",
-                partial(beside, config, process), _differ, BUGS.get(unit.name, BUG), _equivalent,
-                state="registers of 0",
+                partial(with_netlist, config, process), _differ, BUGS.get(unit.name, BUG),
+                _equivalent, state="registers of 0",
             )  # fmt: skip
 
 
-def beside(config: UnitConfig, process: str) -> ObservedUnit:
+def with_netlist(config: UnitConfig, process: str) -> ObservedUnit:
     """A unit and its netlist with the same inputs, its reset active high; outputs `mapped_*` are
     the netlist's."""
     top = used(TOPS[type(config)](config))

@@ -34,10 +34,10 @@ class ObservedUnit:
     tied: Mapping[str, int | str] = field(default_factory=dict)
     """Inputs that a claim gives a fixed value: a number, or bits of which each `-` is free."""
     cycles: int = 0
-    """How many cycles a claim is about, from any state, without a reset of its own; 0: any number
+    """Cycles that a claim is about, from any state, without a reset of its own; 0: any number
     of them after a reset."""
     cases: int = 0
-    """How many values the observer's input CASE has, which are proved one by one."""
+    """Count of values of the observer's input CASE, which are proved one by one."""
 
     def __post_init__(self) -> None:
         for name, value in self.tied.items():
@@ -88,11 +88,11 @@ def cut(subject: ObservedUnit, *nets: str) -> ObservedUnit:
     ports: dict[str, int] = {}
     for net in nets:
         declared = rf"^  wire (?:signed )?(?:\[(\d+):0\] )?{net};\n"
-        found = re.findall(declared, top, re.M)
+        declarations = re.findall(declared, top, re.M)
         top, drivers = re.subn(rf"(\.o_\w+)\({net}\)", rf"\1({net}_made)", top)
-        if len(found) != 1 or drivers != 1:
+        if len(declarations) != 1 or drivers != 1:
             raise ValueError(f"net must be one between sections, not {net!r}")
-        ports[net] = int(found[0] or 0) + 1
+        ports[net] = int(declarations[0] or 0) + 1
         wires = "".join(
             f"  {side} wire [{ports[net] - 1}:0] {name},\n"
             for side, name in (("input", net), ("output", f"{net}_made"))

@@ -1,4 +1,4 @@
-"""Claims about the streams of quantisers, alone and behind a dot unit, from any state."""
+"""Claims about the streams of quantisers, alone and after a dot unit, from any state."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -101,7 +101,7 @@ def _stream(
     name: str, words: str, subject: Callable[[], ObservedUnit], config: Config, group: int
 ) -> Claim:
     what = "values" if isinstance(config, QuantizeConfig) else "products"
-    last = ", `out_last` where a block ends" if group > 1 else ""  # else there is no such port
+    last = ", `out_last` where a block ends" if group > 1 else ""  # else the port is absent
     return Claim(
         f"stream:{name}",
         f"{words}: as many beats of codes as of {what}{last}; in the documented "
@@ -145,11 +145,11 @@ def _signs(config: QuantizeConfig) -> Rule:
         signs = Cat(value[-1] for value in values)
         odd = Cat(value[exponent : bits - 1].all() for value in values).any()
         codes = [p.out_codes.word_select(i, config.bits) for i in range(config.lanes)]
-        found = Cat(code[-1] for code in codes)
+        signs = Cat(code[-1] for code in codes)
         # Zeros of a format without a sign of its own have none.
         known = Cat(_has_sign(p, code, config) for code in codes)
         poisoned, queue = _blocks(m, p, p.in_valid & p.in_ready, signs, odd, config)
-        unlike = Mux(poisoned, p.out_codes != 0, (found ^ queue.oldest) & known)
+        unlike = Mux(poisoned, p.out_codes != 0, (signs ^ queue.oldest) & known)
         nan = p.out_scale == config.scale_format.nan_code
         return ~p.rst & p.out_valid & (queue.empty | unlike | (nan != poisoned))
 
@@ -200,7 +200,7 @@ def _poisons(m: Module, p: Any) -> Value:
     nan, known = p.in_scale_a[-1] | (poisoned & ~p.in_first), p.in_first | begun
     with m.If(takes):
         m.d.sync += [poisoned.eq(nan), begun.eq(known)]
-    # What comes before a first block belongs to no product: nothing is said of such a stream.
+    # What comes before a first block belongs to no product: the claim says nothing of it.
     given = Signal(init=1)
     with m.If(takes & ~known):
         m.d.sync += given.eq(0)

@@ -21,7 +21,7 @@ def round_to(
 ) -> Rounded:
     """`magnitude`, whose top digit is worth 2^exponent, at least that of subnormals.
 
-    The significand has `fraction` digits behind the point; with `nearest` ties go to an even one.
+    The significand has `fraction` digits after the point; with `nearest` ties go to an even one.
     """
     width = max(len(magnitude), fraction + 3)
     wide = Signal(width)

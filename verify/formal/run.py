@@ -1,25 +1,35 @@
 """Proofs of what docs/verification.md claims, each of which must fail with a seeded bug."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from ...synth.errors import SynthesisError
-from ...util.scratch import scratch
-from .. import command
+from ...util.runs import scratch
+from ...util.store import Outcome
+from ..command import Check, Session, chosen, limit_above_0
 from . import (
     alignment,
     arithmetic,
     choices,
     facts,
-    jobs,
+    matmul,
     netlists,
-    packets,
     quantisers,
     software,
     units,
     values,
 )
 from .claim import Claim, prove
+
+BUILD = Path("build/formal")
+_SECONDS = {
+    "loop": 600.0, "packets": 65.0, "scale-multiplier": 50.0, "adder-tree": 30.0, "sum": 30.0,
+    "ends": 28.0, "length": 20.0, "chain": 18.0, "lfsr": 16.0, "terms": 13.0, "netlist": 12.0,
+    "errors": 11.0, "order": 9.0,
+}  # fmt: skip
+"""Rough times of claims by the first word of their names; docs/verification.md has each."""
 
 
 def claims() -> Iterator[Claim]:
@@ -31,52 +41,72 @@ def claims() -> Iterator[Claim]:
     yield from quantisers.claims()
     yield from choices.claims()
     yield from software.claims()
-    yield from packets.claims()
-    yield from jobs.claims()
+    yield from matmul.claims()
     yield from facts.claims()
     yield from netlists.claims()
 
 
-def run(only: str, *, list_only: bool, limit: float, markdown: bool) -> int:
+@dataclass(frozen=True)
+class Proof(Check):
+    """Proof of one claim. limit: seconds for each tool that runs."""
+
+    kind = "proof"
+    sources = ("model", "util", "hw", "synth", "verify/formal")
+    name: str
+    limit: float
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        return [self.name]
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    @property
+    def weight(self) -> float:
+        return _SECONDS.get(self.name.partition(":")[0], 4.0)
+
+    def result(self) -> dict[str, str]:
+        """Texts of the row; ValueError for a claim that does not hold."""
+        claim = next(claim for claim in claims() if claim.name == self.name)
+        with scratch("formal") as directory:
+            shown = prove(claim, directory, self.limit)
+        text = (
+            f"{shown.verdict.value} for {shown.space} inputs in {shown.seconds:.1f} s; with a bug "
+            f"{shown.bug.value} in {shown.bug_seconds:.1f} s"
+        )
+        if not shown.holds:
+            raise ValueError(text)
+        row = f"{shown.space} | {shown.verdict.value} | {shown.seconds:.0f} s"
+        return {"text": text, "row": row}
+
+
+def run(only: str, session: Session, *, list_only: bool, limit: float, markdown: bool) -> int:
     """Prove the claims with `only` in their names: 0 when all hold, 1 when not.
 
     limit: seconds for each tool that runs. markdown: print rows of docs/verification.md.
     """
-    chosen = [claim for claim in claims() if only in claim.name]
-    if not chosen:
-        raise ValueError(f"only must be part of a claim's name, not {only!r}")
-    command.limit_above_0(limit)
+    subjects = chosen(claims(), only, "claim")
+    limit_above_0(limit)
     if list_only:
-        for claim in chosen:
+        for claim in subjects:
             print(f"{claim.name:28} {claim.says}")
         return 0
-    failed = []
-    for number, claim in enumerate(chosen, 1):
-        if not _holds(claim, f"[{number}/{len(chosen)}]", limit, markdown):
-            failed.append(claim.name)
+    outcomes = session.outcomes([Proof(claim.name, limit) for claim in subjects], "proving")
+    for claim, outcome in zip(subjects, outcomes, strict=True):
+        print(_row(claim, outcome, markdown))
+    failed = [outcome.label for outcome in outcomes if not outcome.ok]
     if failed:
-        print(f"formal: {len(failed)} of {len(chosen)} failed: {' '.join(failed)}", file=sys.stderr)
+        print(
+            f"formal: {len(failed)} of {len(outcomes)} failed: {' '.join(failed)}", file=sys.stderr
+        )
     return int(bool(failed))
 
 
-def _holds(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
-    """Prove a claim and print a line; whether it holds."""
-    try:
-        with scratch("formal") as directory:
-            result = prove(claim, directory, limit)
-    except (SynthesisError, OSError, RuntimeError, ValueError) as error:
-        print(f"{place} FAILED {claim.name}: {error}", flush=True)
-        return False
+def _row(claim: Claim, outcome: Outcome, markdown: bool) -> str:
+    if not outcome.ok:
+        return f"FAILED {claim.name}: {outcome.error}"
     if markdown:
-        print(
-            f"| `{claim.name}` | {claim.says} | {result.space} | {result.verdict.value} "
-            f"| {result.seconds:.0f} s |", flush=True,
-        )  # fmt: skip
-    else:
-        word = "holds " if result.holds else "FAILED"
-        print(
-            f"{place} {word} {claim.name}: {result.verdict.value} for {result.space} inputs in "
-            f"{result.seconds:.1f} s; with a bug {result.bug.value} in {result.bug_seconds:.1f} s",
-            flush=True,
-        )
-    return result.holds
+        return f"| `{claim.name}` | {claim.says} | {outcome.value['row']} |"
+    return f"holds  {claim.name}: {outcome.value['text']}"

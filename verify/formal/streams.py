@@ -75,7 +75,7 @@ class Inside:
 
 class Queue:
     """First in, first out: what is expected of the results that a unit owes. `oldest` is the next
-    one's; there is none where `empty`."""
+    result; it means nothing where `empty`."""
 
     def __init__(
         self, m: Module, shape: ShapeLike, capacity: int, enters: Value, item: Value, left: Value

@@ -52,7 +52,7 @@ def _name(config: DotConfig) -> str:
 
 
 def _subject(config: DotConfig) -> str:
-    """In words."""
+    """Accumulator, stages and products in flight, in words."""
     turns = f", {config.interleave} in flight" if config.interleave > 1 else ""
     return f"{config.accumulator}, {config.stages} stages{turns}"
 

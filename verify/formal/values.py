@@ -63,7 +63,7 @@ def element(m: Module, code: Value, fmt: FloatFormat) -> Value:
 
 
 def _sum(fmt: FloatFormat) -> Rule:
-    """With codes in lane CASE alone."""
+    """Rule for codes in lane CASE alone."""
 
     def wrong(m: Module, p: Any) -> Value:
         case = vars(p)[CASE]

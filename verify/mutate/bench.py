@@ -48,10 +48,13 @@ def stages(unit: Unit) -> tuple[Stage, ...]:
     )
 
 
-def run(design: Design, number: int, stage: Stage, seed: int, directory: Path) -> UnitResult:
+def run(
+    design: Design, number: int, stage: Stage, seed: int, directory: Path, builds: Path
+) -> UnitResult:
     """One run of the bench with one mutant, or with the unit as it is when `number` is 0.
 
-    ToolError without a simulator, and without a compiler for it.
+    builds: folder of simulations, which runs may share. ToolError without a simulator, and without
+    a compiler for it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / SELECT).write_text(f"{number}\n")
@@ -65,6 +68,7 @@ def run(design: Design, number: int, stage: Stage, seed: int, directory: Path) -
         verilog=design.verilog,
         predictor=f"{__name__}:predict",
         tensors=REAL_FILE if stage.tensors else None,
+        builds=builds,
         explains=False,
     )
     return run_unit(job)

@@ -69,7 +69,7 @@ class Mutant:
 
     @property
     def text(self) -> str:
-        """In a line."""
+        """The mutant in a line."""
         return f"{self.operator}: {self.what} at {self.where} ({self.source})"
 
 
@@ -108,7 +108,7 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
     changed = re.sub(r"^(module .*\n)", lambda m: m[1] + port, text, count=1, flags=re.M)
     for number, change in enumerate(sample(text, ours, f"{unit.name}/{seed}"), len(lines) + 1):
         cells, name = change.cells(number), change.cell.name
-        changed = rtlil.beside(changed, name, number, f"\\{SELECT}", bits, cells)
+        changed = rtlil.with_alternative(changed, name, number, f"\\{SELECT}", bits, cells)
         source = _line(change.cell.source)
         what = plain(change.what)
         mutants.append(Mutant(number, change.operator, plain(name), what, source, name, ""))
@@ -156,10 +156,10 @@ def _wrapper(top: str, inner: str, ports: list[tuple[str, str, int]], bits: int)
     return "\n".join([
         f"module {top} (", ",\n".join(lines), ");",
         f"  reg [{bits - 1}:0] {SELECT} = 0;",
-        "  integer file, found;",
+        "  integer file, count;",
         "  initial begin",
         f'    file = $fopen("{SELECT}", "r");',
-        f'    if (file != 0) found = $fscanf(file, "%d", {SELECT});',
+        f'    if (file != 0) count = $fscanf(file, "%d", {SELECT});',
         "  end",
         f"  {inner} mutants ({pins}, .{SELECT}({SELECT}));",
         "endmodule", "",

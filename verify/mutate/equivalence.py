@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from ...synth.errors import SynthesisError
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ..formal import aig
 from ..formal.aig import Aig, Builder
 from ..formal.claim import prove
@@ -85,14 +85,14 @@ def decide(
 
 
 Question = tuple[str, Callable[[Path], None], str]
-"""In words, what writes it into a directory, and ABC's commands for it."""
+"""Words for a question, a function that writes its graph, and ABC's commands for it."""
 
 
 def _questions(
     graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str
 ) -> Iterator[Question]:
     """The cheapest first."""
-    idle = ", but for registers that hold nothing"
+    idle = ", except registers that hold nothing"
 
     any_state = "one step from every state"
     yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
@@ -181,13 +181,13 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
         fixed = dict(zip(bits, values, strict=True))
         here = [fixed.get(i, own) for i, own in enumerate(state)]
-        beside = [
+        mutated = [
             own if valid is None else builder.choose(here[valid], own, another)
             for own, another, valid in zip(here, other, loose, strict=True)
         ]
         right, wrong = (
             builder.copy(graph, [*_selected(graph, which, given), *leaves])
-            for which, leaves in ((0, here), (number, beside))
+            for which, leaves in ((0, here), (number, mutated))
         )
         nexts = _nexts(graph, right)
         allowed, goes_on = _allowed(graph, builder, here, given, known)
@@ -260,6 +260,6 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
 
 
 def _counts(name: str, outputs: dict[tuple[str, int], int]) -> int:
-    """When an output counts: a payload while its stream is valid, everything else always."""
+    """Literal of whether an output counts: a payload while its stream is valid, others always."""
     payload = _PAYLOAD.fullmatch(name)
     return aig.TRUE if payload is None else outputs.get((f"{payload[1]}valid", 0), aig.TRUE)

@@ -10,14 +10,14 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from ...synth.measure import Cache
 from ...util.cache import digest
-from ...util.files import write_file
+from ...util.runs import scratch
 from .python_source import Change, sample
-from .score import Fate, MutantOutcome, Told
+from .score import Fate, MutantOutcome
 
 PACKAGE = Path(__file__).parents[2]
 """Root of mxdot, with its folders model, sim and so on."""
@@ -107,66 +107,51 @@ def mutants(part: Part, count: int, seed: int) -> list[tuple[str, Change]]:
     """File and change: of every file its share by length, `count` in all or fewer."""
     texts = {file: (PACKAGE / "model" / file).read_text() for file in part.files}
     total = sum(text.count("\n") for text in texts.values())
-    found = []
+    chosen = []
     for file, text in texts.items():
         share = max(1, round(count * text.count("\n") / total))
-        found += [(file, change) for change in sample(text, share, f"{file}/{seed}")]
-    return found[:count]
+        chosen += [(file, change) for change in sample(text, share, f"{file}/{seed}")]
+    return chosen[:count]
 
 
-def judged(
-    part: Part, count: int, seed: int, directory: Path, cache: Cache, tell: Told
-) -> list[MutantOutcome]:
-    """The fate of every mutant. RuntimeError when the tests fail without any."""
-    root = checkout()
-    texts = [path.read_text() for path in sorted((root / "tests").rglob("*.py"))]
-    texts += [path.read_text() for path in sorted((root / "model").rglob("*.py"))]
-    against = digest([*texts, *part.tests])
-    tree, whole, outcomes = directory / "tree", False, []
-    for file, change in mutants(part, count, seed):
-        key = cache.key(file, change.text, against)
-        kept = cache.read(key, "model")
-        if kept is None:
-            if not whole:
-                _copy(root, tree)
-                failed = _failing(part, root, tree)
-                if failed:
-                    raise RuntimeError(f"{part.name} without a mutant fails {failed}")
-                whole = True
-            outcome = _judge(part, file, change, root, tree)
-            cache.write(key, "model", asdict(outcome))
-        else:
-            outcome = MutantOutcome(**kept | {"fate": Fate(kept["fate"])})
-        tell(outcome)
-        outcomes.append(outcome)
-    return outcomes
+def text_of(file: str, change: Change) -> str:
+    """A mutant in a line."""
+    return f"{change.operator}: {change.wrong} for {change.right} at {file}:{change.line}"
 
 
-def _copy(root: Path, tree: Path) -> None:
-    """mxdot with a model of its own, in which one file at a time is another."""
-    shutil.rmtree(tree, ignore_errors=True)
-    (tree / "mxdot").mkdir(parents=True)
-    for folder in root.iterdir():
-        if (folder / "__init__.py").is_file() and folder.name != "model":
-            (tree / "mxdot" / folder.name).symlink_to(folder)
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(root / "model", tree / "mxdot" / "model", ignore=ignore)
+@cache
+def tests_digest() -> str:
+    """Digest of all files of tests."""
+    return digest([path.read_text() for path in sorted((checkout() / "tests").rglob("*.py"))])
 
 
-def _judge(part: Part, file: str, change: Change, root: Path, tree: Path) -> MutantOutcome:
+def judged(part: Part, file: str, change: Change) -> MutantOutcome:
+    """The fate of one mutant, by tests."""
     start = time.monotonic()
-    path = tree / "mxdot" / "model" / file
-    right = path.read_text()
-    try:
-        write_file(path, change.text)
-        failed = _failing(part, root, tree)
-    finally:
-        write_file(path, right)
-    text = f"{change.operator}: {change.wrong} for {change.right} at {file}:{change.line}"
-    fate = Fate.KILLED if failed else Fate.SURVIVED
+    killer = failing(part, file, change.text)
+    fate = Fate.KILLED if killer else Fate.SURVIVED
+    seconds = time.monotonic() - start
     return MutantOutcome(
-        part.name, text, fate, failed or "every test passes", time.monotonic() - start
+        part.name, text_of(file, change), fate, killer or "every test passes", seconds
     )
+
+
+def failing(part: Part, file: str = "", text: str = "") -> str:
+    """The first file of tests that fails with a model whose `file` is `text`; empty when all pass.
+
+    The model is a copy: mxdot elsewhere is as it is.
+    """
+    root = checkout()
+    with scratch("model") as tree:
+        (tree / "mxdot").mkdir()
+        for folder in root.iterdir():
+            if (folder / "__init__.py").is_file() and folder.name != "model":
+                (tree / "mxdot" / folder.name).symlink_to(folder)
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(root / "model", tree / "mxdot" / "model", ignore=ignore)
+        if file:
+            (tree / "mxdot" / "model" / file).write_text(text)
+        return _failing(part, root, tree)
 
 
 def _failing(part: Part, root: Path, tree: Path) -> str:

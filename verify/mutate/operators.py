@@ -35,15 +35,15 @@ def sample(text: str, count: int, seed: str) -> list[Change]:
 
     text: RTLIL of one module.
     """
-    found: dict[str, list[Change]] = {}
+    by_operator: dict[str, list[Change]] = {}
     for cell in rtlil.cells(text):
         for change in _changes(cell):
-            found.setdefault(change.operator, []).append(change)
-    for operator, changes in found.items():
+            by_operator.setdefault(change.operator, []).append(change)
+    for operator, changes in by_operator.items():
         random.Random(f"{seed}/{operator}").shuffle(changes)
     chosen: list[Change] = []
-    while len(chosen) < count and any(found.values()):
-        chosen += [changes.pop() for changes in found.values() if changes]
+    while len(chosen) < count and any(by_operator.values()):
+        chosen += [changes.pop() for changes in by_operator.values() if changes]
     return chosen[:count]
 
 

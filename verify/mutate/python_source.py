@@ -34,14 +34,14 @@ def sample(text: str, count: int, seed: str) -> list[Change]:
     """
     tree = ast.parse(text)
     places: dict[str, list[tuple[int, int]]] = {}
-    for node, found in enumerate(_nodes(tree)):
-        for choice, (operator, _) in enumerate(_changes(found)):
-            places.setdefault(operator, []).append((node, choice))
-    for operator, found in places.items():
-        random.Random(f"{seed}/{operator}").shuffle(found)
+    for number, node in enumerate(_nodes(tree)):
+        for choice, (operator, _) in enumerate(_changes(node)):
+            places.setdefault(operator, []).append((number, choice))
+    for operator, changes in places.items():
+        random.Random(f"{seed}/{operator}").shuffle(changes)
     chosen: list[tuple[int, int]] = []
     while len(chosen) < count and any(places.values()):
-        chosen += [found.pop() for found in places.values() if found]
+        chosen += [changes.pop() for changes in places.values() if changes]
     return [_mutant(text, *place) for place in chosen[:count]]
 
 

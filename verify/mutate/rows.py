@@ -9,7 +9,7 @@ from pathlib import Path
 from ...hw.verilog import default_top
 from ...synth.errors import SynthesisError
 from ...synth.tools import run_yosys
-from ...util.scratch import scratch
+from ...util.runs import scratch
 from ..formal import arithmetic, software
 from ..formal.claim import Claim
 from ..formal.engine import Verdict
@@ -83,15 +83,15 @@ def _rows() -> dict[str, list[tuple[Claim, ObservedUnit]]]:
 
 
 def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, ObservedUnit]]]:
-    """With their subjects, by the name of the component's module behind the top's."""
-    found: dict[str, list[tuple[Claim, ObservedUnit]]] = {}
+    """Claims and their subjects by the component's module name, without the top's."""
+    rows: dict[str, list[tuple[Claim, ObservedUnit]]] = {}
     for claim in claims:
         subject = claim.subject()
         module = _DUT.search(subject.text)
         if module:
             name = module[1].removeprefix(f"{SUBJECT}_")
-            found.setdefault(name, []).append((claim, subject))
-    return found
+            rows.setdefault(name, []).append((claim, subject))
+    return rows
 
 
 def _place(cell: str) -> tuple[list[str], str]:
@@ -103,19 +103,19 @@ def _place(cell: str) -> tuple[list[str], str]:
 
 def _modules(text: str, top: str, path: list[str]) -> list[str]:
     """The top and the modules of the instances on the way."""
-    found = [top]
+    modules = [top]
     for name in path:
-        inside = rtlil.cells(body(text, found[-1]))
+        inside = rtlil.cells(body(text, modules[-1]))
         kind = next(c.type for c in inside if c.name == f"\\{name}")
-        found.append(kind.removeprefix("\\"))
-    return found
+        modules.append(kind.removeprefix("\\"))
+    return modules
 
 
 def body(text: str, module: str) -> str:
     """RTLIL of one module."""
-    found = re.search(rf"^module \\{module}\n.*?^end\n", text, re.M | re.S)
-    assert found is not None
-    return found[0]
+    match = re.search(rf"^module \\{module}\n.*?^end\n", text, re.M | re.S)
+    assert match is not None
+    return match[0]
 
 
 def _changed(
@@ -133,7 +133,7 @@ def _changed(
         if same and plain(change.what) == mutant.what.replace(around, ""):
             cells = change.cells(mutant.number)
             always = f"32'{mutant.number:032b}"
-            wrong = rtlil.beside(own, cell, mutant.number, always, 32, cells)
+            wrong = rtlil.with_alternative(own, cell, mutant.number, always, 32, cells)
             return text.replace(own, wrong), ""
     return None
 
@@ -142,10 +142,10 @@ def _with_module(
     subject: ObservedUnit, module: str, text: str, mutation: str, directory: Path
 ) -> ObservedUnit:
     """The row's subject around the unit's module."""
-    found = _DUT.search(subject.text)
-    assert found is not None
+    instance = _DUT.search(subject.text)
+    assert instance is not None
     (directory / "mutant.il").write_text(text)
-    script = _MODULE.format(module=module, name=found[1], mutation=mutation)
+    script = _MODULE.format(module=module, name=instance[1], mutation=mutation)
     run_yosys(script, directory, module, LIMIT)
     around, end, _ = subject.text.partition("endmodule\n")
     return replace(subject, text=around + end + (directory / "module.v").read_text())

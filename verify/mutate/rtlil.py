@@ -1,4 +1,4 @@
-"""RTLIL as text: the cells of a flattened module, and a place to put another one beside a cell."""
+"""RTLIL as text: the cells of a flattened module, and alternatives to them."""
 
 import re
 from collections.abc import Iterator
@@ -39,44 +39,44 @@ class Cell:
 
 def cells(text: str) -> Iterator[Cell]:
     """All cells in which every parameter is a plain number."""
-    for found in _CELL.finditer(text):
-        yield _cell(found)
+    for match in _CELL.finditer(text):
+        yield _cell(match)
 
 
-def _cell(found: re.Match[str]) -> Cell:
-    source = re.search(r'attribute \\src "([^"]*)"', found["attributes"])
+def _cell(match: re.Match[str]) -> Cell:
+    source = re.search(r'attribute \\src "([^"]*)"', match["attributes"])
     return Cell(
-        found["type"],
-        found["name"],
-        dict(_CONNECT.findall(found["body"])),
-        {name: int(value) for name, value in _PARAMETER.findall(found["body"])},
+        match["type"],
+        match["name"],
+        dict(_CONNECT.findall(match["body"])),
+        {name: int(value) for name, value in _PARAMETER.findall(match["body"])},
         source[1] if source else "",
     )
 
 
-def beside(text: str, name: str, number: int, select: str, bits: int, other: str) -> str:
+def with_alternative(text: str, name: str, number: int, select: str, bits: int, other: str) -> str:
     """Let the output of the cell `name` come from another cell while `select` is `number`.
 
     other: RTLIL of cells that drive the wire `alternative(number)`, as wide as the output.
     """
-    for found in _CELL.finditer(text):
-        if found["name"] == name:
+    for match in _CELL.finditer(text):
+        if match["name"] == name:
             break
     else:
         raise ValueError(f"cell must be one of the module's, not {name!r}")
-    cell, own, chosen = _cell(found), f"$mutant{number}$right", f"$mutant{number}$chosen"
+    cell, own, chosen = _cell(match), f"$mutant{number}$right", f"$mutant{number}$chosen"
     wires = [(own, cell.width), (alternative(number), cell.width), (chosen, 1)]
     compare = {"A_SIGNED": 0, "B_SIGNED": 0, "A_WIDTH": bits, "B_WIDTH": bits, "Y_WIDTH": 1}
     ports = {"A": select, "B": f"{bits}'{number:0{bits}b}", "Y": chosen}
     pick = {"A": own, "B": alternative(number), "S": chosen, "Y": cell.ports["Y"]}
     parts = [
         *(f"  wire width {width} {wire}\n" for wire, width in wires),
-        found["attributes"] + cell.text(Y=own),
+        match["attributes"] + cell.text(Y=own),
         other,
         Cell("$eq", f"$mutant{number}$is", ports, compare, "").text(),
         Cell("$mux", f"$mutant{number}$pick", pick, {"WIDTH": cell.width}, "").text(),
     ]
-    return text[: found.start()] + "".join(parts) + text[found.end() :]
+    return text[: match.start()] + "".join(parts) + text[match.end() :]
 
 
 def alternative(number: int) -> str:

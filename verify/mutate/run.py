@@ -1,126 +1,110 @@
 """Mutants of the RTL and of the model: the share that bench and tests kill, and the others."""
 
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 from ...model.errors import integer
-from ...synth.measure import Cache
-from .. import command
-from ..small_units import UNITS, Unit
-from . import design, model
+from ..command import Check, Session, chosen, limit_above_0
 from .equivalence import Limits
-from .score import GOAL, Fate, MutantOutcome, Told, counts, judged, score
+from .score import GOAL, Fate, MutantOutcome, counts, score
+from .tasks import MutationSubject, Sample, subjects
 
-BUILD = Path("build/mutate")
 MOST = 5_000
 """Mutants of one subject, which live in one simulation."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Mutants to judge per subject, and the time for each proof of equivalence."""
-
-    count: int
-    seed: int
-    limits: Limits
-
-    def check(self) -> None:
-        """ValueError names a field that is out of range."""
-        integer("count", self.count, 2, MOST)
-        integer("seed", self.seed, 0, 2**31 - 1)
-        limit, longer = self.limits.first, self.limits.longer
-        command.limit_above_0(limit)
-        if not longer >= limit:
-            raise ValueError(f"longer must be at least limit, {limit:g}, not {longer:g}")
+def check(sample: Sample, limits: Limits) -> None:
+    """ValueError names a value that is out of range."""
+    integer("count", sample.count, 2, MOST)
+    integer("seed", sample.seed, 0, 2**31 - 1)
+    limit_above_0(limits.first)
+    if not limits.longer >= limits.first:
+        raise ValueError(f"longer must be at least limit, {limits.first:g}, not {limits.longer:g}")
 
 
-Judge = Callable[[Sample, Cache, Told], list[MutantOutcome]]
-
-
-@dataclass(frozen=True)
-class MutationSubject:
-    """One row of the result: a unit or files of the model. says: the subject in words."""
-
-    name: str
-    says: str
-    judge: Judge
-
-
-def subjects() -> list[MutationSubject]:
-    """Units, then files of the model."""
-    units = [MutationSubject(unit.name, unit.config.name, _unit(unit)) for unit in UNITS]
-    files = [MutationSubject(part.name, part.says, _file(part)) for part in model.PARTS]
-    return [*units, *files]
-
-
-def _unit(unit: Unit) -> Judge:
-    def judge(sample: Sample, cache: Cache, tell: Told) -> list[MutantOutcome]:
-        directory = BUILD / unit.name
-        mutants = design.make(unit, sample.count, sample.seed, directory)
-        return judged(mutants, sample.seed, directory, cache, sample.limits, tell)
-
-    return judge
-
-
-def _file(part: model.Part) -> Judge:
-    return lambda sample, cache, tell: model.judged(
-        part, sample.count, sample.seed, BUILD / part.name, cache, tell
-    )
-
-
-def run(only: str, sample: Sample, *, list_only: bool, markdown: bool) -> int:
+def run(
+    only: str, sample: Sample, limits: Limits, session: Session, *, list_only: bool, markdown: bool
+) -> int:
     """Judge the subject `only`, or all with it in their names: 0 when the goal is reached, else 1.
 
-    markdown: print rows of docs/verification.md.
+    limits: of the proofs. markdown: print rows of docs/verification.md. RuntimeError for a task
+    without a result, as of a subject that does not pass without a mutant.
     """
-    chosen = [subject for subject in subjects() if only == subject.name]
-    chosen = chosen or [subject for subject in subjects() if only in subject.name]
-    if not chosen:
-        raise ValueError(f"only must be part of a subject's name (see --list), not {only!r}")
-    sample.check()
+    judged = chosen(subjects(), only, "subject")
+    check(sample, limits)
     if list_only:
-        for subject in chosen:
+        for subject in judged:
             print(f"{subject.name:18} {subject.says}")
         return 0
-    outcomes = [o for subject in chosen for o in _judge(subject, sample, markdown)]
+    outcomes = _judge(judged, sample, limits, session)
+    for subject in judged:
+        _tell(subject, [o for o in outcomes if o.name == subject.name], markdown)
     reached = score(outcomes)
     verdict = "" if reached >= GOAL else f": the goal of {GOAL:g}% is missed"
     print(f"{len(outcomes)} mutants, score {reached:.1f}%{verdict}", file=sys.stderr)
     return int(reached < GOAL)
 
 
-def _judge(subject: MutationSubject, sample: Sample, markdown: bool) -> list[MutantOutcome]:
-    """Judge one subject, with progress, its row and its survivors."""
-    start, done = time.monotonic(), 0
+def _judge(
+    judged: list[MutationSubject], sample: Sample, limits: Limits, session: Session
+) -> list[MutantOutcome]:
+    """Fates of all mutants, those of one subject after those of another."""
+    whole = [subject.mutant(sample, 0) for subject in judged]
+    if session.backend.only_lists:  # as many mutants as may be
+        numbers = range(1, sample.count + 1)
+        session.outcomes([*whole, *(s.mutant(sample, n) for s in judged for n in numbers)], "")
+    texts = _values(whole, session, "preparing")
+    mutants = [
+        (subject, number)
+        for subject, made in zip(judged, texts, strict=True)
+        for number in range(1, len(made) + 1)
+    ]
+    tasks = [subject.mutant(sample, number) for subject, number in mutants]
+    outcomes = [_outcome(value) for value in _values(tasks, session, "judging")]
+    proofs = {
+        place: subject.proof(sample, number, limits)
+        for place, (subject, number) in enumerate(mutants)
+        if outcomes[place].fate is not Fate.KILLED and subject.proof is not None
+    }
+    values = _values(list(proofs.values()), session, "proving")
+    for place, value in zip(proofs, values, strict=True):
+        proved = _outcome(value)
+        seconds = outcomes[place].seconds + proved.seconds
+        outcomes[place] = replace(proved, seconds=seconds)
+    return outcomes
 
-    def tell(outcome: MutantOutcome) -> None:
-        nonlocal done
-        done += 1
-        if sys.stderr.isatty():
-            end = "\n" if done == sample.count else ""
-            print(f"\r{subject.name} {done}/{sample.count}", end=end, file=sys.stderr, flush=True)
+
+def _values(tasks: list[Check], session: Session, doing: str) -> list[Any]:
+    outcomes = session.outcomes(tasks, doing)
+    for outcome in outcomes:
+        if not outcome.ok:
+            raise RuntimeError(outcome.error)
+    return [outcome.value for outcome in outcomes]
+
+
+def _outcome(value: dict[str, Any]) -> MutantOutcome:
+    return MutantOutcome(**{**value, "fate": Fate(value["fate"])})
+
+
+def _tell(subject: MutationSubject, outcomes: list[MutantOutcome], markdown: bool) -> None:
+    """Print the survivors of a subject and its row."""
+    for outcome in outcomes:
         if outcome.fate is Fate.SURVIVED:
-            print(f"survived {subject.name}: {outcome.text}; {outcome.by}", flush=True)
-
-    outcomes = subject.judge(sample, Cache(BUILD / "results"), tell)
-    found = counts(outcomes)
+            print(f"survived {subject.name}: {outcome.text}; {outcome.by}")
+    totals = counts(outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
-    equivalent = found.pop(str(Fate.EQUIVALENT), 0)
-    survived = found.pop(str(Fate.SURVIVED), 0)
-    killers = ", ".join(f"{name} {count}" for name, count in found.items())
+    equivalent = totals.pop(str(Fate.EQUIVALENT), 0)
+    survived = totals.pop(str(Fate.SURVIVED), 0)
+    killers = ", ".join(f"{name} {count}" for name, count in totals.items())
     reached = f"{score(outcomes):.1f}%"
     if markdown:
         print(
             f"| {subject.name} | {subject.says} | {len(outcomes)} | {killers} | {equivalent} "
-            f"| {survived} | {reached} | {seconds:.0f} s |", flush=True,
-        )  # fmt: skip
+            f"| {survived} | {reached} | {seconds:.0f} s |"
+        )
     else:
         print(
             f"{subject.name}: {len(outcomes)} mutants, killed by {killers or 'none'}; equivalent "
-            f"{equivalent}, survived {survived}: score {reached} "
-            f"({seconds:.0f} s, now {time.monotonic() - start:.0f} s)", flush=True,
-        )  # fmt: skip
-    return outcomes
+            f"{equivalent}, survived {survived}: score {reached} ({seconds:.0f} s)"
+        )

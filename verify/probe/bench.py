@@ -135,6 +135,6 @@ class Bench:
 
 
 def leading(flags: NDArray[np.bool_]) -> int:
-    """How many of the first flags are true."""
+    """Length of the run of true flags at the beginning."""
     flags = np.asarray(flags, bool)
     return int(np.argmin(flags)) if not flags.all() else len(flags)

@@ -1,4 +1,4 @@
-"""Black boxes: what the probe asks of a matrix unit, and the model's accumulators as such units."""
+"""Black boxes: what the probe asks of a matrix unit, and the model's accumulators as such."""
 
 from typing import Protocol
 

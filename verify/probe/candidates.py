@@ -1,4 +1,4 @@
-"""From findings to the accumulators of the model that may explain them."""
+"""Accumulators of the model that may explain findings."""
 
 from collections.abc import Iterator
 
@@ -26,31 +26,31 @@ WIDE = Fixed(width=512, lsb=-256)  # holds every sum of products and float32
 
 
 def candidates(
-    found: Findings, formats: tuple[ElementFormat, ElementFormat]
+    findings: Findings, formats: tuple[ElementFormat, ElementFormat]
 ) -> Iterator[Accumulator]:
     """Accumulators that may fit, the more telling first; one machine per rule."""
-    machines = [row for row in _machines(found, formats) if alike(row)[0] == row.name]
-    if found.order == "in turn":
+    machines = [row for row in _machines(findings, formats) if alike(row)[0] == row.name]
+    if findings.order == "in turn":
         yield from machines
         return
-    if found.rounds is False or found.grid == "absolute":
-        yield from _registers(found)
+    if findings.rounds is False or findings.grid == "absolute":
+        yield from _registers(findings)
     if all(fmt.is_integer for fmt in formats):
         yield Int32()
     yield from machines
-    running = _running(found)
+    running = _running(findings)
     # A running value of 16 bits hides the order of what is added before it.
-    if found.order == "pairs" or found.grid == "none" or running != FLOAT32.name:
+    if findings.order == "pairs" or findings.grid == "none" or running != FLOAT32.name:
         yield TREES[running]
-    if found.grid == "none" and running == FLOAT32.name:
+    if findings.grid == "none" and running == FLOAT32.name:
         yield Exact()
-    bits = fraction_bits(found)
-    if bits is not None and 0 <= bits <= MAX_FRACTION_BITS and found.grid != "absolute":
+    bits = fraction_bits(findings)
+    if bits is not None and 0 <= bits <= MAX_FRACTION_BITS and findings.grid != "absolute":
         yield Aligned(bits, running)
         # Where no product is lost, a c beyond them may still tell one F from another.
-        most = MAX_FRACTION_BITS if found.grid == "none" else bits
+        most = MAX_FRACTION_BITS if findings.grid == "none" else bits
         yield from (Fused(each, running) for each in range(bits, most + 1))
-        yield from _unknown(found, bits)
+        yield from _unknown(findings, bits)
 
 
 TREES = {tree.running.name: tree for tree in (Float32(), Float16(), BFloat16())}
@@ -65,7 +65,9 @@ def alike(machine: Machine) -> list[str]:
     ]
 
 
-def _machines(found: Findings, formats: tuple[ElementFormat, ElementFormat]) -> Iterator[Machine]:
+def _machines(
+    findings: Findings, formats: tuple[ElementFormat, ElementFormat]
+) -> Iterator[Machine]:
     """Machines that the findings allow; presets first, then those that have the formats."""
     pair = "x".join(dict.fromkeys(fmt.name for fmt in formats))
     own = [row for row in MACHINES.values() if row.name in PRESETS or pair in row.operands]
@@ -74,9 +76,9 @@ def _machines(found: Findings, formats: tuple[ElementFormat, ElementFormat]) -> 
             row.check_formats(*formats)
         except ValueError:
             continue
-        steps = found.terms in (None, row.terms) or not _shows_steps(row)
-        nan = found.nan in (None, row.nan)
-        if steps and nan and row.running.name == _running(found):
+        steps = findings.terms in (None, row.terms) or not _shows_steps(row)
+        nan = findings.nan in (None, row.nan)
+        if steps and nan and row.running.name == _running(findings):
             yield row
 
 
@@ -85,53 +87,56 @@ def _shows_steps(row: Machine) -> bool:
     return isinstance(row, Preset) and row.running == FLOAT32 and not row.permuted
 
 
-def _running(found: Findings) -> str:
+def _running(findings: Findings) -> str:
     """The float that a c alone passes through."""
-    if found.c_highest == FLOAT16.emax and found.c_lowest == FLOAT16.lsb:
+    if findings.c_highest == FLOAT16.emax and findings.c_lowest == FLOAT16.lsb:
         return FLOAT16.name
-    if found.c_lowest == BFLOAT16.lsb and found.c_fraction_bits == BFLOAT16.mantissa_bits:
+    if findings.c_lowest == BFLOAT16.lsb and findings.c_fraction_bits == BFLOAT16.mantissa_bits:
         return BFLOAT16.name
     return FLOAT32.name
 
 
-def fraction_bits(found: Findings) -> int | None:
+def fraction_bits(findings: Findings) -> int | None:
     """F: where products show none, that of c alone, if it is inside."""
-    if _running(found) != FLOAT32.name:
-        return found.fraction_bits
-    if found.grid == "none" and found.c_lowest is not None:
-        depth = FLOAT32.emin - found.c_lowest
+    if _running(findings) != FLOAT32.name:
+        return findings.fraction_bits
+    if findings.grid == "none" and findings.c_lowest is not None:
+        depth = FLOAT32.emin - findings.c_lowest
         if depth < FLOAT32.mantissa_bits:
             return depth
-        return max(found.fraction_bits or 0, FLOAT32.mantissa_bits)
-    return found.fraction_bits
+        return max(findings.fraction_bits or 0, FLOAT32.mantissa_bits)
+    return findings.fraction_bits
 
 
-def _registers(found: Findings) -> Iterator[Accumulator]:
-    low, high = found.c_lowest, found.c_highest
-    if found.grid == "none":
+def _registers(findings: Findings) -> Iterator[Accumulator]:
+    low, high = findings.c_lowest, findings.c_highest
+    if findings.grid == "none":
         yield WIDE
     if low is not None and high is not None and high < FLOAT32.emax and 2 <= high - low + 1 <= 1024:
-        yield Fixed(high - low + 1, low, "wrap" if found.overflow == "wrap" else "saturate")
-    elif found.lsb is not None and (low is None or high == FLOAT32.emax):
-        yield Fixed(512, found.lsb)
+        yield Fixed(high - low + 1, low, "wrap" if findings.overflow == "wrap" else "saturate")
+    elif findings.lsb is not None and (low is None or high == FLOAT32.emax):
+        yield Fixed(512, findings.lsb)
 
 
-def _unknown(found: Findings, bits: int) -> Iterator[Accumulator]:
+def _unknown(findings: Findings, bits: int) -> Iterator[Accumulator]:
     """A machine without a name, from what was measured."""
-    terms = found.terms
+    terms = findings.terms
     if terms is None or terms & (terms - 1) or terms > 128:
         return
-    promote = found.promote
+    promote = findings.promote
     if promote is not None and (promote & (promote - 1) or promote < terms):
         return
-    limits = {found.result_bits, found.c_fraction_bits if found.c_joins == "inside" else None}
+    limits = {
+        findings.result_bits,
+        findings.c_fraction_bits if findings.c_joins == "inside" else None,
+    }
     for limit in sorted((x for x in limits if x is not None), reverse=True):
         yield Preset(
             name=UNNAMED,
             terms=terms,
             fraction_bits=bits,
             result_bits=limit,
-            nan=NAN_DEFAULT if found.nan is None else found.nan & 0x7FFFFFFF,
+            nan=NAN_DEFAULT if findings.nan is None else findings.nan & 0x7FFFFFFF,
             promote=promote,
             source="probe",
         )

@@ -1,7 +1,7 @@
 """The experiments: each asks one question of rows made for it. docs/probe.md draws them.
 
 P is the exponent of a big product 2^P that another cancels, so that what is left of a small term
-beside it shows how far the alignment reaches; u is the last place that the alignment keeps.
+next to it shows how far the alignment reaches; u is the last place that the alignment keeps.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def grid(bench: Bench) -> Grid:
 
 
 def cut(bench: Bench, place: int) -> str | None:
-    """Terms of a fraction of u = 2^place beside 2^P: what is left of them."""
+    """Terms of a fraction of u = 2^place with 2^P: what is left of them."""
     top = 2.0**bench.top
     names = {}
     for name, wanted in {
@@ -55,10 +55,10 @@ def cut(bench: Bench, place: int) -> str | None:
     }.items():
         asked = {f: w for f, w in wanted.items() if bench.has(f * 2.0**place)}
         rows: list[Row] = [{0: top, 1: f * 2.0**place, 2: -top} for f in asked]
-        got = bench(rows) / 2.0**place
-        names[name] = bool(asked) and bool((got == list(asked.values())).all())
-    found = [name for name, holds in names.items() if holds]
-    return found[0] if len(found) == 1 else None
+        results = bench(rows) / 2.0**place
+        names[name] = bool(asked) and bool((results == list(asked.values())).all())
+    fitting = [name for name, holds in names.items() if holds]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def result_bits(bench: Bench, terms: int, fraction_bits: int) -> tuple[int, str | None]:
@@ -74,9 +74,9 @@ def result_bits(bench: Bench, terms: int, fraction_bits: int) -> tuple[int, str 
         rows: list[Row] = [{**bigs, terms - 1: 2.0 ** (top - d)} for d in spans]
         if len(bigs) >= terms or not rows:
             continue
-        got = bench(rows, length=length)
+        results = bench(rows, length=length)
         whole = [2.0 ** (top + k) + 2.0 ** (top - d) for d in spans]
-        lost += [k + d for d, x, w in zip(spans, got, whole, strict=True) if x != w]
+        lost += [k + d for d, x, w in zip(spans, results, whole, strict=True) if x != w]
     bits = min(lost, default=HALF_ULP) - 1
     return bits, _result_rounding(bench, terms, fraction_bits, bits, length)
 
@@ -96,14 +96,14 @@ def _result_rounding(
     return None
 
 
-def _rounding_of(got: NDArray[np.float64], start: float, ulp: float) -> str | None:
+def _rounding_of(results: NDArray[np.float64], start: float, ulp: float) -> str | None:
     """RZ or RNE of start + 3/4 ulp and of its negative."""
     names = {(start, -start): "RZ", (start + ulp, -start - ulp): "RNE"}
-    return names.get((float(got[0]), float(got[1])))
+    return names.get((float(results[0]), float(results[1])))
 
 
 def c_joins(bench: Bench, fraction_bits: int) -> str | None:
-    """c of u/2 beside products that cancel, and many products of u/2 beside c = 2^P."""
+    """c of u/2 with products that cancel, and many products of u/2 with c = 2^P."""
     top = bench.top
     half = 2.0 ** (top - fraction_bits - 1)
     left = bench([{0: 2.0**top, 1: -(2.0**top)}], [half])[0]
@@ -125,14 +125,14 @@ def c_rounding(bench: Bench, terms: int | None) -> str | None:
     start = quarter * 2.0 ** (HALF_ULP + 1)
     if bench.unit.takes_c:
         rows: list[Row] = [dict.fromkeys(range(3), x) for x in (quarter, -quarter)]
-        got = bench(rows, [start, -start])
+        results = bench(rows, [start, -start])
     elif terms is not None and bench.has(start) and terms + 3 <= bench.long:
         later = range(terms, terms + 3)
         rows = [{0: start * x, **dict.fromkeys(later, quarter * x)} for x in (1, -1)]
-        got = bench(rows, length=bench.long)
+        results = bench(rows, length=bench.long)
     else:
         return None
-    return _rounding_of(got, start, 4 * quarter)
+    return _rounding_of(results, start, 4 * quarter)
 
 
 def c_fraction_bits(bench: Bench) -> int:
@@ -145,14 +145,14 @@ def c_range(bench: Bench) -> tuple[int | None, int | None, str]:
     """c = -2^q alone: the smallest and largest q that pass, and what is beyond."""
     exponents = range(FLOAT32.lsb, FLOAT32.emax + 1)
     values = np.array([-(2.0**q) for q in exponents])
-    got = bench([{}] * len(values), values.tolist())
-    passed = [q for q, same in zip(exponents, got == values, strict=True) if same]
+    results = bench([{}] * len(values), values.tolist())
+    passed = [q for q, same in zip(exponents, results == values, strict=True) if same]
     if not passed:
         return None, None, "infinity"
     high = max(passed)
     if high == FLOAT32.emax:
         return min(passed), high, "infinity"
-    beyond = got[exponents.index(high + 1)]
+    beyond = results[exponents.index(high + 1)]
     kinds = {-(2.0**high): "saturate", 0.0: "wrap"}
     return min(passed), high, kinds.get(float(beyond), "infinity")
 
@@ -172,7 +172,7 @@ def promotion(bench: Bench, bits: int) -> int | None:
 
 
 def largest_from(bench: Bench, fraction_bits: int) -> str | None:
-    """1.5 x 1.5 cancelled: how far below 1 a term is kept beside it."""
+    """1.5 x 1.5 cancelled: how far below 1 a term is kept with it."""
     a, b = 1.5, 1.5
     depth = fraction_bits
     if not all(bench.has(2.0 ** (-depth + i)) for i in (0, 1)) or bench.top < 0:
@@ -207,7 +207,7 @@ def subnormals(bench: Bench, fraction_bits: int | None) -> str | None:
 
 
 def zero_counts(bench: Bench, fraction_bits: int) -> bool | None:
-    """The largest power of two times 0, both ways, beside what it would push off the grid."""
+    """The largest power of two times 0, both ways, with a term that it would push off the grid."""
     fmt_a, fmt_b = bench.unit.formats
     exponent = max(fmt_a.emax + fmt_b.emin, fmt_a.emin + fmt_b.emax) - fraction_bits - 1
     lower = [e for e in bench.clean if e <= exponent]

@@ -24,7 +24,7 @@ class Findings:
     largest power of two that pass as c; overflow: ``infinity``, ``saturate`` or ``wrap``.
     promote: elements after which a partial sum is added to c or to the sum so far.
     rounds: whether a sum is rounded between steps. nan, inf: bits of a NaN and of an infinity (None
-    without such elements and c); minus_zero: bits of -0 x 1 summed.
+    without these elements and c); minus_zero: bits of -0 x 1 summed.
     """
 
     grid: str

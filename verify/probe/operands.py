@@ -69,7 +69,7 @@ def _twice(draw: Draw) -> Draw:
 
 
 def _opposed(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
-    """Rows whose second half negates the first, but for one element in sixteen."""
+    """Rows whose second half negates the first, except one element in sixteen."""
     first = _wide(rng, fmt, (shape[0], shape[1] // 2))
     second = fmt.negated(first)
     other = _wide(rng, fmt, second.shape)
@@ -78,7 +78,7 @@ def _opposed(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
 
 
 def _edge(first: int, rest: int, share: float) -> Draw:
-    """2^first at place 0, and in a share of the others values of some six exponents around `rest`.
+    """2^first at place 0, and in a share of the others values of about six exponents around `rest`.
 
     Zeros where the format has none of them.
     """
@@ -98,8 +98,8 @@ LOW = {
     "float32's end": (_edge(-74, -83, 0.1), _edge(-74, -83, 1)),
     "float16's end": (_edge(-12, -24, 0.1), _edge(-13, -24, 1)),
 }
-"""For formats of more than 8 bits: twice the least float32, half the least float16, and products
-far below, which tell whether they are cut there."""
+"""Ranges for formats of more than 8 bits: twice the least float32, half the least float16, and
+products far below, which tell whether they are cut there."""
 
 
 def classes(formats: tuple[ElementFormat, ElementFormat]) -> dict[str, tuple[Draw, Draw]]:
@@ -134,9 +134,9 @@ def running_values(rng: Generator, sums: NDArray[np.float64]) -> NDArray[np.floa
     """c near `sums` (n,) in size, near minus them, +0, and extreme ones, each in some rows."""
     n = len(sums)
     scale = np.where(np.isfinite(sums) & (sums != 0), sums, 1.0)
-    beside = np.ldexp(scale * rng.uniform(-2, 2, n), rng.integers(-20, 21, n))
+    near = np.ldexp(scale * rng.uniform(-2, 2, n), rng.integers(-20, 21, n))
     against = -scale * rng.choice([1.0, 1 + 2.0**-20, 1 - 2.0**-12], n)
-    kinds = [np.zeros(n), beside, beside, against, rng.choice([*EXTREME_C, np.nan], n)]
+    kinds = [np.zeros(n), near, near, against, rng.choice([*EXTREME_C, np.nan], n)]
     chosen = rng.choice(len(kinds), n, p=[0.2, 0.3, 0.2, 0.2, 0.1])
     with np.errstate(over="ignore"):  # products of wide formats may be beyond float32
         return np.select([chosen == i for i in range(len(kinds))], kinds).astype(np.float32)

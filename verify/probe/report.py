@@ -21,7 +21,7 @@ ROWS = 256  # random dot products of each class and length
 
 @dataclass(frozen=True)
 class Fit:
-    """An accumulator beside the unit, in blocks of `block` elements.
+    """An accumulator compared with the unit, in blocks of `block` elements.
 
     differing: for each class of random dot products how many of `tried` differ in a bit; example:
     one of them, operands in hex, or None.
@@ -121,29 +121,29 @@ def probe(unit: MatrixUnit, seed: int = 0, rows: int = ROWS) -> Report:
 
 def _probe(unit: MatrixUnit, places: tuple[int, ...] | None, seed: int, rows: int) -> Report:
     bench = Bench(unit)
-    found = find(bench)
+    findings = find(bench)
     samples = list(_samples(bench, np.random.default_rng(seed), rows))
     fits: list[Fit] = []
     others: list[Fit] = []
-    for rule in candidates(found, unit.formats):
-        fit = _compare(unit, rule, found.terms, samples)
+    for rule in candidates(findings, unit.formats):
+        fit = _compare(unit, rule, findings.terms, samples)
         (others if fit.total else fits).append(fit)
     machines = [fit.accumulator for fit in fits if isinstance(fit.accumulator, Machine)]
     fits = _named(fits)
     chosen = {fit.text for fit in fits}
     others_alike = (name for row in machines if row.name in MACHINES for name in alike(row))
     nearest = None
-    if others and not fits and found.order != "in turn":
+    if others and not fits and findings.order != "in turn":
         nearest = min(others, key=lambda fit: fit.total)
     a, b = unit.formats
     return Report(
         unit.name,
         f"{a.name}x{b.name}",
         places,
-        found,
+        findings,
         tuple(fits),
         nearest,
-        tuple(_violations(found, nearest, unit)) if nearest else (),
+        tuple(_violations(findings, nearest, unit)) if nearest else (),
         tuple(name for name in others_alike if name not in chosen),
     )
 
@@ -178,9 +178,9 @@ def _compare(unit: MatrixUnit, rule: Accumulator, terms: int | None, samples: li
     model = ModelUnit(rule, unit.formats, max(block, 4))
     differing = dict.fromkeys(classes(unit.formats), 0)
     example = None
-    for name, a, b, c, got in samples:
+    for name, a, b, c, results in samples:
         want = model(a, b, c)
-        wrong = np.flatnonzero(want != got)
+        wrong = np.flatnonzero(want != results)
         differing[name] += len(wrong)
         if len(wrong) and example is None:
             i = wrong[0]
@@ -189,28 +189,28 @@ def _compare(unit: MatrixUnit, rule: Accumulator, terms: int | None, samples: li
                 "a": a[i].tobytes().hex(),
                 "b": b[i].tobytes().hex(),
                 "c": f"{0 if c is None else int(c.view(np.uint32)[i]):08x}",
-                "unit": f"{int(got[i]):08x}",
+                "unit": f"{int(results[i]):08x}",
                 "model": f"{int(want[i]):08x}",
             }
     return Fit(rule, block, sum(len(sample[1]) for sample in samples), differing, example)
 
 
 def _named(fits: list[Fit]) -> list[Fit]:
-    """One of each kind, and none without a name beside one that has a name."""
+    """One per kind; without a name only where none of the kind has one."""
     first = {type(fit.accumulator): fit for fit in reversed(fits)}
     chosen = [fit for fit in fits if first[type(fit.accumulator)] is fit]
     return [fit for fit in chosen if str(fit.accumulator) != UNNAMED] or chosen
 
 
-def _violations(found: Findings, nearest: Fit, unit: MatrixUnit) -> Iterator[str]:
+def _violations(findings: Findings, nearest: Fit, unit: MatrixUnit) -> Iterator[str]:
     """Differences from the findings of the nearest accumulator as a black box."""
     model = ModelUnit(nearest.accumulator, unit.formats, nearest.block)
     model.takes_c = unit.takes_c  # type: ignore[misc]
     wanted = find(Bench(model))
     for field in fields(Findings):
-        got, want = getattr(found, field.name), getattr(wanted, field.name)
-        if got != want:
-            yield f"{field.name.replace('_', ' ')}: {got}, where {nearest.text} has {want}"
+        measured, expected = getattr(findings, field.name), getattr(wanted, field.name)
+        if measured != expected:
+            yield f"{field.name.replace('_', ' ')}: {measured}, where {nearest.text} has {expected}"
 
 
 def _fit_json(fit: Fit) -> dict[str, object]:

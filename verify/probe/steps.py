@@ -12,26 +12,26 @@ LONGEST_ORDER = 128  # elements after which an order of places repeats at the la
 LARGEST_GROUP = 64  # places among which the first step is looked for
 
 
-def lost_beside(bench: Bench, other: int, small: float) -> list[int]:
-    """Places k at which `small` is lost beside 2^P at 0 and -2^P at `other`; those two included."""
+def lost_places(bench: Bench, other: int, small: float) -> list[int]:
+    """Places k where 2^P at 0 and -2^P at `other` make a step lose `small`; 0 and `other` too."""
     top = 2.0**bench.top
     places = [k for k in range(bench.long) if k not in (0, other)]
     rows: list[Row] = [{0: top, other: -top, k: small} for k in places]
-    got = bench(rows, length=bench.long)
-    return sorted([0, other, *(k for k, x in zip(places, got, strict=True) if x != small)])
+    results = bench(rows, length=bench.long)
+    return sorted([0, other, *(k for k, x in zip(places, results, strict=True) if x != small)])
 
 
 def order(bench: Bench, fraction_bits: int) -> tuple[str | None, int | None]:
-    """Which terms meet before which, from what is lost beside a pair that cancels."""
+    """Order in which terms meet, from terms that a pair that cancels makes a step lose."""
     small = 2.0 ** min(bench.clean[0], bench.top - fraction_bits - 1)
-    group = lost_beside(bench, 1, small)
+    group = lost_places(bench, 1, small)
     if len(group) > 2:
         whole = group == list(range(len(group)))
         return ("together", len(group)) if whole else (None, None)
-    if lost_beside(bench, 2, small) == [0, 1, 2]:
+    if lost_places(bench, 2, small) == [0, 1, 2]:
         return "in turn", 1
     terms, other = 1, 2
-    while other < bench.long and lost_beside(bench, other, small) == list(range(2 * other)):
+    while other < bench.long and lost_places(bench, other, small) == list(range(2 * other)):
         terms, other = other, 2 * other
     return ("pairs", terms) if terms > 1 else (None, None)
 
@@ -56,7 +56,7 @@ def places_of_steps(bench: Bench) -> list[int] | None:
 
 
 def _reach(bench: Bench, start: int, places: list[int]) -> NDArray[np.int64]:
-    """How many of the places are lost beside 2^P at `start` and -2^P at each of them.
+    """Count of places lost with 2^P at `start` and -2^P at each of them.
 
     All are lost up to the step of the later of the two.
     """

@@ -28,30 +28,34 @@ class Stimulus:
 
 
 class Minimiser:
-    """Replays of one unit, for at most so many seconds."""
+    """Replays of one unit, for at most `seconds`."""
 
     def __init__(self, unit: StreamUnit, build: Build, seconds: float = 300.0) -> None:
         self.unit, self.build = unit, build
         self.end = time.monotonic() + seconds
 
-    def smallest(self, found: Stimulus, wrong: int) -> Stimulus | None:
-        """The least that was found to fail; of `found`, item `wrong` failed in a longer run.
+    def smallest(self, stimulus: Stimulus, wrong: int) -> Stimulus | None:
+        """The least that was seen to fail; of `stimulus`, item `wrong` failed in a longer run.
 
         None when nothing of it fails.
         """
-        alone = Stimulus([found.items[wrong]])
+        alone = Stimulus([stimulus.items[wrong]])
         if self._fails(alone):
             return self._simplest_alone(alone)
         for seed in range(TRIED_SEEDS):
-            timings = [StallChances(found.timing.gap, found.timing.stall, found.timing.seed + seed)]
+            timings = [
+                StallChances(
+                    stimulus.timing.gap, stimulus.timing.stall, stimulus.timing.seed + seed
+                )
+            ]
             for timing in [*timings, *[AT_ONCE] * (seed == 0)]:
-                together = Stimulus(found.items, timing)
+                together = Stimulus(stimulus.items, timing)
                 if self._fails(together):
                     return self._simplest_together(self._fewest(together))
         return None
 
     def _replay(self, stimulus: Stimulus) -> Replayed | None:
-        """None when the simulation does not end."""
+        """Results of a replay; None when the simulation does not end."""
         try:
             return self.unit.replay(self.build, stimulus.items, stimulus.timing)
         except SimulationError:
@@ -116,8 +120,8 @@ class Minimiser:
         while self._in_time:
             tried = (Stimulus(items, stimulus.timing) for items in smaller(stimulus.items))
             in_time = (other for other in tried if self._in_time)
-            found = next(filter(self._fails, in_time), None)
-            if found is None:
+            failing = next(filter(self._fails, in_time), None)
+            if failing is None:
                 return stimulus
-            stimulus = found
+            stimulus = failing
         return stimulus

@@ -90,7 +90,7 @@ class _Soak:
 
     @property
     def failures(self) -> Path:
-        """Where vectors are kept."""
+        """Folder of vectors."""
         return self.settings.directory / "failures"
 
     def run(self) -> bool:
@@ -109,7 +109,7 @@ class _Soak:
         return not self.failed
 
     def _jobs(self) -> Iterator[UnitJob]:
-        """The next run, whenever one is asked for, until the time is over."""
+        """The next run for each free worker, until the time is over."""
         if self.settings.seed is not None:
             yield from (self._begun(unit, self.settings.seed) for unit in self.units)
             return

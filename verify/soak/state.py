@@ -32,7 +32,7 @@ class State:
     """The counts in `directory`, by the names of units.
 
     The file is read, changed and replaced under a lock: a soak that is killed loses the runs that
-    it had not finished, and two beside each other lose nothing.
+    it had not finished, and two at the same time lose nothing.
     """
 
     def __init__(self, directory: Path) -> None:

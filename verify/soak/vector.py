@@ -1,4 +1,4 @@
-"""Regression vectors: a few items that a unit once got wrong, in a file that can be replayed.
+"""Regression vectors: a few items that a unit computed wrong, in a file that can be replayed.
 
     {"schema": "mxdot regression vector 1", "kind": "dot", "config": {...}, "state": "minimised",
      "timing": {"gap": 0, "stall": 0, "seed": 1}, "items": [{...}], "wrong": 0,
@@ -86,7 +86,7 @@ def stream_unit(job: UnitJob) -> StreamUnit:
 
 
 def replay(vector: Vector, job: UnitJob) -> tuple[Replayed, str]:
-    """What the unit of `job` gives for a vector now, and the report of what is wrong, or "".
+    """Results of the unit of `job` for a vector, and the report of wrong ones, or "".
 
     ValueError for items that are none of the unit; SimulationError when it does not finish.
     """
@@ -104,11 +104,11 @@ def replay(vector: Vector, job: UnitJob) -> tuple[Replayed, str]:
 
 
 def report(unit: StreamUnit, verilog: Path, vector: Vector, replayed: Replayed) -> str:
-    """What people read of a replay that failed; "" of one that did not."""
+    """Report of a replay that failed, for people; "" for one that did not."""
     if not replayed.failed:
         return ""
     if not replayed.wrong:
-        return f"{replayed.surplus} results that nothing asked for"
+        return f"{replayed.surplus} results without an item"
     first = replayed.wrong[0]
     item, got, want = vector.items[first], replayed.got[first], replayed.want[first]
     where = f"replay, item {first} of {len(vector.items)}"
@@ -118,5 +118,5 @@ def report(unit: StreamUnit, verilog: Path, vector: Vector, replayed: Replayed) 
 
 
 def summary(found: Mapping[str, Any]) -> str:
-    """How a vector was found, in a line."""
+    """Origin of a vector, in a line."""
     return ", ".join(f"{name} {value}" for name, value in found.items() if value != "")

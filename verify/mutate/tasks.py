@@ -1,0 +1,201 @@
+"""Tasks of mutants: a subject passes without one, each is judged, survivors meet proofs."""
+
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...model.units import MatmulConfig
+from ...synth.errors import SynthesisError
+from ...util.cache import is_whole, locked, seal
+from ...util.files import write_file
+from ...util.keys import fingerprint, task_key
+from ...util.runs import scratch
+from ..command import Check
+from ..formal.engine import Verdict
+from ..small_units import UNITS, Unit
+from . import bench, design, equivalence, model, rows
+from .design import Design, Mutant
+from .equivalence import Limits
+from .score import Fate, MutantOutcome
+
+BUILD = Path("build/mutate")
+"""Folder of designs and simulations, which mutants of a unit share."""
+_BENCH = ("model", "util", "hw", "sim", "verify/mutate")
+_PROOFS = ("model", "util", "hw", "synth", "verify/formal", "verify/mutate")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Mutants to judge per subject, by a seed."""
+
+    count: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class _OfUnit(Check):
+    """Task about a mutant of a unit. number: counted from 1; 0 is the unit as it is."""
+
+    unit: Unit
+    sample: Sample
+    number: int
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        return [*self.unit.parts, asdict(self.sample), self.number]
+
+    @property
+    def label(self) -> str:
+        return f"{self.unit.name} {self.number}" if self.number else self.unit.name
+
+    @property
+    def weight(self) -> float:
+        rough = 4.0 if self.number else 60.0
+        return rough * (4 if isinstance(self.unit.config, MatmulConfig) else 1)
+
+
+class UnitMutant(_OfUnit):
+    """The bench judges a mutant: an outcome as a dict.
+
+    The unit as it is must pass; the value is a list with the text of each mutant.
+    """
+
+    kind, sources = "mutant", _BENCH
+
+    def result(self) -> dict[str, Any] | list[str]:
+        made, seed = designed(self.unit, self.sample), self.sample.seed
+        builds = BUILD / self.unit.name / "builds"
+        if self.number:
+            return asdict(simulated(made, self.number, seed, builds))
+        for stage in bench.stages(self.unit):
+            with scratch("mutant") as directory:
+                result = bench.run(made, 0, stage, seed, directory, builds)
+            if not result.passed:
+                why = (result.errors or ["nothing was compared"])[0]
+                raise ValueError(f"{self.unit.name} itself fails {stage.name}: {why}")
+        return [mutant.text for mutant in made.mutants]
+
+
+@dataclass(frozen=True)
+class SurvivorProof(_OfUnit):
+    """A survivor of the bench is proved equal, or killed by a proof, or neither."""
+
+    kind, sources = "survivor", _PROOFS
+    limits: Limits
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        return [*super().parts, asdict(self.limits)]
+
+    def result(self) -> dict[str, Any]:
+        made = designed(self.unit, self.sample)
+        with scratch("mutant") as directory:
+            return asdict(proved(made, made.mutants[self.number - 1], directory, self.limits))
+
+
+@dataclass(frozen=True)
+class PartMutant(Check):
+    """The model's tests judge a mutant of files of the model; values as `UnitMutant`'s."""
+
+    kind, sources = "model", ("model", "verify/mutate")
+    part: model.Part
+    sample: Sample
+    number: int
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        return [asdict(self.part), asdict(self.sample), self.number, model.tests_digest()]
+
+    @property
+    def label(self) -> str:
+        return f"{self.part.name} {self.number}" if self.number else self.part.name
+
+    @property
+    def weight(self) -> float:
+        return 10.0 if self.number else 60.0
+
+    def result(self) -> dict[str, Any] | list[str]:
+        mutants = model.mutants(self.part, self.sample.count, self.sample.seed)
+        if self.number:
+            return asdict(model.judged(self.part, *mutants[self.number - 1]))
+        if failed := model.failing(self.part):
+            raise ValueError(f"{self.part.name} without a mutant fails {failed}")
+        return [model.text_of(*mutant) for mutant in mutants]
+
+
+@dataclass(frozen=True)
+class MutationSubject:
+    """One row of the result: a unit or files of the model. says: the subject in words.
+
+    mutant: task of a number, 0 for the subject as it is. proof: task of a survivor; None without.
+    """
+
+    name: str
+    says: str
+    mutant: Callable[[Sample, int], Check]
+    proof: Callable[[Sample, int, Limits], Check] | None = None
+
+
+def of_unit(unit: Unit) -> MutationSubject:
+    """A unit, whose mutants the bench and proofs judge."""
+    says, proof = unit.config.name, partial(SurvivorProof, unit)
+    return MutationSubject(unit.name, says, partial(UnitMutant, unit), proof)
+
+
+def subjects() -> list[MutationSubject]:
+    """Units, then files of the model."""
+    parts = (MutationSubject(p.name, p.says, partial(PartMutant, p)) for p in model.PARTS)
+    return [*map(of_unit, UNITS), *parts]
+
+
+def designed(unit: Unit, sample: Sample) -> Design:
+    """The unit and its mutants, made once for all processes of this machine."""
+    key = task_key("design", unit.parts, asdict(sample), fingerprint(_BENCH))
+    directory = BUILD / unit.name / key
+    file = directory / "design.pickle"
+    with locked(BUILD / unit.name / "lock"):
+        if not is_whole(file, key):
+            made = design.make(unit, sample.count, sample.seed, directory.resolve())
+            write_file(file, pickle.dumps(made))
+            seal(file, key)
+    return pickle.loads(file.read_bytes())
+
+
+def simulated(made: Design, number: int, seed: int, builds: Path) -> MutantOutcome:
+    """Fate of a mutant by the bench. builds: folder of its simulations."""
+    start, fate, by = time.monotonic(), Fate.SURVIVED, "no bench"
+    for stage in bench.stages(made.unit):
+        with scratch("mutant") as directory:
+            if not bench.run(made, number, stage, seed, directory, builds).passed:
+                fate, by = Fate.KILLED, stage.name
+                break
+    text = made.mutants[number - 1].text
+    return MutantOutcome(made.unit.name, text, fate, by, time.monotonic() - start)
+
+
+def proved(made: Design, mutant: Mutant, directory: Path, limits: Limits) -> MutantOutcome:
+    """Fate of a survivor: proved to be the same unit, killed by a row of `make formal`, or neither.
+
+    Equality first: a row about a module says also what the unit never asks of it.
+    """
+    start = time.monotonic()
+
+    def outcome(fate: Fate, by: str) -> MutantOutcome:
+        return MutantOutcome(made.unit.name, mutant.text, fate, by, time.monotonic() - start)
+
+    try:
+        verdict, how = equivalence.decide(made, mutant.number, directory, limits)
+    except SynthesisError as error:
+        verdict, how = Verdict.UNDECIDED, f": {error}"
+    if verdict is Verdict.PROVED:
+        return outcome(Fate.EQUIVALENT, how)
+    row = rows.killer(made, mutant, directory / "row", limits.longer)
+    if row is not None:
+        return outcome(Fate.KILLED, f"proof `{row}`")
+    if verdict is Verdict.REFUTED:
+        return outcome(Fate.SURVIVED, "another unit, says ABC")
+    return outcome(Fate.SURVIVED, f"no proof{how}")

@@ -10,7 +10,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "verify",
         help="prove, mutate, cover and soak the RTL",
-        description="Checks beyond `mxdot sim`; docs/verification.md has results.",
+        description="Checks beyond `mxdot sim`; docs/evidence.md has results.",
     )
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     _add_formal(what)
@@ -31,10 +31,6 @@ def _add(
     return parser
 
 
-def _add_markdown(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
-
-
 def _add_formal(what: argparse._SubParsersAction) -> None:
     parser = _add(
         what, "formal", "claims", "claims about the RTL are proved, and refuted with a seeded bug"
@@ -46,14 +42,13 @@ def _add_formal(what: argparse._SubParsersAction) -> None:
         metavar="SECONDS",
         help="for each tool that runs (default: %(default)g)",
     )
-    _add_markdown(parser)
     parser.set_defaults(run=_run_formal, needs="compare")
 
 
 def _run_formal(args: argparse.Namespace) -> int:
     from ..verify.formal.run import run
 
-    return run(args.only, list_only=args.list, limit=args.limit, markdown=args.markdown)
+    return run(args.only, list_only=args.list, limit=args.limit)
 
 
 def _add_mutate(what: argparse._SubParsersAction) -> None:
@@ -80,7 +75,6 @@ def _add_mutate(what: argparse._SubParsersAction) -> None:
         metavar="SECONDS",
         help="for each proof that the limit ends (default: %(default)g)",
     )
-    _add_markdown(parser)
     parser.set_defaults(run=_run_mutate, needs="compare")
 
 
@@ -89,7 +83,7 @@ def _run_mutate(args: argparse.Namespace) -> int:
     from ..verify.mutate.run import Sample, run
 
     sample = Sample(args.count, args.seed, Limits(args.limit, args.longer))
-    return run(args.only, sample, list_only=args.list, markdown=args.markdown)
+    return run(args.only, sample, list_only=args.list)
 
 
 def _add_coverage(what: argparse._SubParsersAction) -> None:

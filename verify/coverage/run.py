@@ -1,5 +1,6 @@
 """Coverage of the Verilog of small units: lines, branches, toggles; each hole with its reason."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,8 +9,10 @@ from ...sim.engine.job import UnitJob
 from ...sim.engine.merge import merge_coverage
 from ...sim.engine.unit import run_unit, verilog_of
 from ...util.files import write_file
+from .. import evidence
 from ..small_units import UNITS, Unit
 from .judge import Judged, judge
+from .points import KINDS
 from .reasons import Reason, load, wider
 from .report import page, summary
 
@@ -26,7 +29,14 @@ def run(only: str, seed: int, *, list_only: bool) -> int:
         print("\n".join(f"{unit.name:18} {unit.config.name}" for unit in chosen))
         return 0
     reasons = load()
-    units = [_covered(unit, seed, reasons) for unit in chosen]
+    units = []
+    for unit in chosen:
+        begun = time.monotonic()
+        judged = _covered(unit, seed, reasons)
+        units.append(judged)
+        points = {kind: judged.row(kind) for kind in KINDS}
+        seconds = time.monotonic() - begun
+        evidence.record("coverage", unit.name, seconds, says=unit.config.name, **points)
     return conclude(units, reasons)
 
 

@@ -180,9 +180,7 @@ def step(name: str, command: Sequence[str]) -> int:
             last = line.strip() or last
     digest_of.cache_clear()
     if _digests() == before:  # else nobody knows what was checked
-        made = [
-            outcome for file in folder.glob("*.json") if (outcome := Store(folder).get(file.stem))
-        ]
+        made = results(folder)
         seconds = round(time.time() - begun, 1)
         value = {"result": last, "passed": process.returncode == 0}
         made.append(
@@ -195,6 +193,12 @@ def step(name: str, command: Sequence[str]) -> int:
 
 def _digests() -> list[str]:
     return [digest_of(s) for s in (*SOURCES.values(), *(step.sources for step in STEPS.values()))]
+
+
+def results(folder: Path) -> list[Outcome]:
+    """The outcomes in a folder that can be read."""
+    kept = (Store(folder).get(file.stem) for file in sorted(folder.glob("*.json")))
+    return [outcome for outcome in kept if outcome is not None]
 
 
 def _keep(outcome: Outcome) -> None:
@@ -210,8 +214,7 @@ def _keep(outcome: Outcome) -> None:
 
 def taken(rows: Rows) -> Rows:
     """`rows` with what `make verify` kept."""
-    kept = [KEPT.get(file.stem) for file in KEPT.directory.glob("*.json")]
-    return rows | {outcome.label: outcome.value for outcome in kept if outcome is not None}
+    return rows | {outcome.label: outcome.value for outcome in results(KEPT.directory)}
 
 
 # Tables -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from mxdot.cli import main
 from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.verify.evidence import FOLDER
 from mxdot.verify.formal import engine, linear
 from mxdot.verify.formal import run as command
 from mxdot.verify.formal.claim import Claim, prove
@@ -150,13 +151,17 @@ def test_the_evidence_has_every_claim_in_one_group():
     assert rows <= set(CLAIMS)
 
 
-def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys):
+def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     wrong = Claim(
         "odd", "a sum", lambda: component(ScaleAdder()), lambda m, p: p.exponent != p.a + p.b
     )
     monkeypatch.setattr(command, "claims", lambda: iter([wrong]))
     assert main(["verify", "formal"]) == 1
     assert "FAILED odd: refuted" in capsys.readouterr().out
+    (kept,) = evidence.results(tmp_path)
+    assert kept.label == "proof odd"
+    assert kept.value == {"space": "2^16", "verdict": "refuted", "bug": "refuted"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import evidence
 import pytest
 
 from mxdot.cli import main
@@ -15,6 +16,7 @@ from mxdot.sim.engine.unit import UnitResult
 from mxdot.synth.errors import SynthesisError
 from mxdot.synth.measure import Cache
 from mxdot.synth.tools import run_yosys
+from mxdot.verify.evidence import FOLDER
 from mxdot.verify.formal import aig
 from mxdot.verify.formal.claim import Claim
 from mxdot.verify.formal.engine import Verdict
@@ -308,7 +310,8 @@ def test_the_score_leaves_equal_mutants_out():
     assert score(MutantOutcome("x", "", fate, "", 0.0) for fate in fates) == 75
 
 
-def test_the_command_says_who_survived(monkeypatch, capsys):
+def test_the_command_says_who_survived(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     outcome = MutantOutcome("odd", "stuck net: x", Fate.SURVIVED, "another unit, says ABC", 1.0)
 
     def judge(sample, cache, tell):
@@ -322,6 +325,11 @@ def test_the_command_says_who_survived(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert "survived odd: stuck net: x; another unit, says ABC" in out
     assert err == "1 mutants, score 0.0%: the goal of 99% is missed\n"
+    (kept,) = evidence.results(tmp_path)
+    assert kept.label == "mutants odd"
+    assert kept.value == {
+        "says": "odd unit", "seed": 1, "mutants": 1, "equal": 0, "survived": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ def fraction_bits(out: Path) -> str:
     def smallest(fmt: str, data: str, aim: int) -> str:
         chosen = [line for line in measured if (line["format"], line["data"]) == (fmt, data)]
         misses = [_fraction(line) for line in chosen if not AIMS[aim][1](line)]
-        return str(max(misses, default=-1) + 1)
+        enough = max(misses, default=-1) + 1
+        return str(enough) if enough <= max(map(_fraction, chosen)) else "-"
 
     lines = [
         [

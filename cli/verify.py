@@ -31,6 +31,10 @@ def _add(
     return parser
 
 
+def _add_markdown(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--markdown", action="store_true", help="rows of docs/evidence.md")
+
+
 def _add_formal(what: argparse._SubParsersAction) -> None:
     parser = _add(
         what, "formal", "claims", "claims about the RTL are proved, and refuted with a seeded bug"
@@ -42,13 +46,14 @@ def _add_formal(what: argparse._SubParsersAction) -> None:
         metavar="SECONDS",
         help="for each tool that runs (default: %(default)g)",
     )
+    _add_markdown(parser)
     parser.set_defaults(run=_run_formal, needs="compare")
 
 
 def _run_formal(args: argparse.Namespace) -> int:
     from ..verify.formal.run import run
 
-    return run(args.only, list_only=args.list, limit=args.limit)
+    return run(args.only, list_only=args.list, limit=args.limit, markdown=args.markdown)
 
 
 def _add_mutate(what: argparse._SubParsersAction) -> None:
@@ -75,6 +80,7 @@ def _add_mutate(what: argparse._SubParsersAction) -> None:
         metavar="SECONDS",
         help="for each proof that the limit ends (default: %(default)g)",
     )
+    _add_markdown(parser)
     parser.set_defaults(run=_run_mutate, needs="compare")
 
 
@@ -83,7 +89,7 @@ def _run_mutate(args: argparse.Namespace) -> int:
     from ..verify.mutate.run import Sample, run
 
     sample = Sample(args.count, args.seed, Limits(args.limit, args.longer))
-    return run(args.only, sample, list_only=args.list)
+    return run(args.only, sample, list_only=args.list, markdown=args.markdown)
 
 
 def _add_coverage(what: argparse._SubParsersAction) -> None:

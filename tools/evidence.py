@@ -10,7 +10,6 @@ last run of this program.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -28,12 +27,10 @@ from mxdot.util.files import write_file
 from mxdot.util.keys import task_key, version_of
 from mxdot.util.progress import duration
 from mxdot.util.store import Outcome, Store
-from mxdot.verify.evidence import FOLDER
 
 DATA = ROOT / "docs" / "evidence.json"
 PAGE = ROOT / "docs" / "evidence.md"
-BUILD = Path("build/evidence")
-KEPT = Store(BUILD / "rows")
+KEPT = Store(Path("build/evidence"))
 
 Row = Mapping[str, Any]
 Rows = dict[str, Row]
@@ -162,32 +159,73 @@ def save(rows: Rows) -> None:
     write_file(DATA, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
+PROOF = re.compile(
+    r"(?:\[\d+/\d+\] )?(?:holds|FAILED) +(\S+): (\w+) for (2\^\d+.*?) inputs in ([\d.]+) s; "
+    r"with a bug (\w+) "
+)
+MUTANTS = re.compile(r"(\S+): (\d+) mutants, killed by .*; equivalent (\d+), survived (\d+): score")
+COVERAGE = re.compile(
+    r"(\S+): lines (\S+) of (\S+), branches (\S+) of (\S+), toggles (\S+) of (\S+); "
+    r"(\S+) with a reason"
+)
+
+
+def told(lines: Iterable[str]) -> Rows:
+    """Rows that a check prints: proofs, mutants, coverage."""
+    rows: Rows = {}
+    for line in lines:
+        if found := PROOF.match(line):
+            name, verdict, space, seconds, bug = found.groups()
+            verdicts = {"verdict": verdict, "bug": bug}
+            rows[f"proof {name}"] = {"space": space, **verdicts, "seconds": float(seconds)}
+        elif found := MUTANTS.match(line):
+            name, *counts = found.groups()
+            names = ("mutants", "equal", "survived")
+            rows[f"mutants {name}"] = dict(zip(names, map(int, counts), strict=True))
+        elif found := COVERAGE.match(line):
+            name, *texts = found.groups()
+            points = [int(text.replace(",", "")) for text in texts]
+            pairs = {kind: points[2 * n : 2 * n + 2] for n, kind in enumerate(KINDS)}
+            rows[f"coverage {name}"] = {**pairs, "reasons": points[-1]}
+    return rows
+
+
+KINDS = ("line", "branch", "toggle")
+
+
+def summary(rows: Rows, lines: Sequence[str]) -> str:
+    """The result of a step in a few words: of its rows, its totals, or its last line."""
+    if claims := _of(rows, "proof"):
+        return f"{sum(map(_holds, claims.values()))} of {len(claims)} claims hold"
+    if subjects := _of(rows, "mutants").values():
+        different = sum(row["mutants"] - row["equal"] for row in subjects)
+        survived = sum(row["survived"] for row in subjects)
+        return f"{different - survived} of {different} killed"
+    totals = [line for line in lines if "compared with the model" in line]
+    return next(filter(None, reversed(totals or lines)), "")
+
+
+def _holds(row: Row) -> bool:
+    return row["verdict"] == "proved" and row["bug"] == "refuted"
+
+
 def step(name: str, command: Sequence[str]) -> int:
-    """Run a step, pass its output on, and keep its results and its last line."""
+    """Run a step, pass its output on, and keep its rows and its result."""
     if name not in STEPS:
         raise ValueError(f"step must be one of {', '.join(STEPS)}, not {name!r}")
-    folder = BUILD / name
-    for old in folder.glob("*.json"):
-        old.unlink()
-    before = _digests()
-    begun, last = time.time(), ""
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {FOLDER: str(folder.resolve())}
-    ) as process:
+    before, lines = _digests(), []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
-            last = line.strip() or last
+            lines.append(line.strip())
     digest_of.cache_clear()
     if _digests() == before:  # else nobody knows what was checked
-        made = results(folder)
-        seconds = round(time.time() - begun, 1)
-        value = {"result": last, "passed": process.returncode == 0}
-        made.append(
-            Outcome(task_key("step", name), f"step {name}", value, None, seconds, time.time())
-        )
-        for outcome in made:
-            _keep(outcome)
+        rows = told(lines)
+        result = summary(rows, lines)
+        rows[f"step {name}"] = {"result": result, "passed": process.returncode == 0}
+        for label, row in rows.items():
+            _keep(label, row)
     return process.returncode
 
 
@@ -195,21 +233,21 @@ def _digests() -> list[str]:
     return [digest_of(s) for s in (*SOURCES.values(), *(step.sources for step in STEPS.values()))]
 
 
+def _keep(label: str, row: Row) -> None:
+    kind, _, name = label.partition(" ")
+    now = time.time()
+    about = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime(now)),
+        "version": version_of("mxdot"),
+        "digest": digest_of(sources_of(kind, name)),
+    }
+    KEPT.put(Outcome(task_key(kind, name), label, {**row, **about}, finished=now))
+
+
 def results(folder: Path) -> list[Outcome]:
     """The outcomes in a folder that can be read."""
     kept = (Store(folder).get(file.stem) for file in sorted(folder.glob("*.json")))
     return [outcome for outcome in kept if outcome is not None]
-
-
-def _keep(outcome: Outcome) -> None:
-    kind, _, name = outcome.label.partition(" ")
-    value = outcome.value | {
-        "seconds": outcome.seconds,
-        "date": time.strftime("%Y-%m-%d", time.gmtime(outcome.finished)),
-        "version": version_of("mxdot"),
-        "digest": digest_of(sources_of(kind, name)),
-    }
-    KEPT.put(Outcome(outcome.key, outcome.label, value, None, outcome.seconds, outcome.finished))
 
 
 def taken(rows: Rows) -> Rows:
@@ -252,9 +290,7 @@ def proofs(rows: Rows) -> str:
     for says, known in groups.items():
         if not known:
             continue
-        proved = sum(
-            row["verdict"] == "proved" and row["bug"] == "refuted" for row in known.values()
-        )
+        proved = sum(map(_holds, known.values()))
         bits = sorted(int(row["space"].partition("^")[2].split()[0]) for row in known.values())
         seconds = sum(row["seconds"] for row in known.values())
         when = _together(state("proof", name, row) for name, row in known.items())
@@ -284,12 +320,8 @@ def coverage(rows: Rows) -> str:
     """Points reached of those that no proof holds constant, by unit."""
     lines = []
     for name, row in _of(rows, "coverage").items():
-        cells, reasons = [], 0
-        for kind in ("line", "branch", "toggle"):
-            every, reached, constant, reason, _ = row[kind]
-            reasons += reason
-            cells.append(f"{reached:,} of {every - constant:,}")
-        lines.append([f"`{name}`", *cells, f"{reasons:,}", state("coverage", name, row)])
+        pairs = [f"{row[kind][0]:,} of {row[kind][1]:,}" for kind in KINDS]
+        lines.append([f"`{name}`", *pairs, f"{row['reasons']:,}", state("coverage", name, row)])
     return markdown(["unit", "lines", "branches", "toggles", "with a reason", "when"], lines)
 
 

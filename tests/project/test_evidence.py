@@ -5,20 +5,18 @@ import sys
 import evidence
 import pytest
 
-from mxdot.verify.evidence import FOLDER, record
+from mxdot.util.store import Store
 
-KEEPS = """
-from mxdot.verify.evidence import record
-record("proof", "scale-adder", 2.0, space="2^16", verdict="proved", bug="refuted")
-print("1 of 1 claims hold")
+PRINTS = """
+print("[1/1] holds  scale-adder: proved for 2^16 inputs in 2.0 s; with a bug refuted in 1.0 s")
+print("noise")
 """
 
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """Results of this test alone."""
-    monkeypatch.setattr(evidence, "BUILD", tmp_path)
-    monkeypatch.setattr(evidence, "KEPT", replace_store(tmp_path))
+    monkeypatch.setattr(evidence, "KEPT", Store(tmp_path))
     monkeypatch.setattr(evidence, "digest_of", evidence.cache(lambda sources: digests[sources]))
     digests = dict.fromkeys(
         [evidence.sources_of("proof", "x"), *map(tuple, evidence.SOURCES.values()), ("model",)]
@@ -28,28 +26,32 @@ def kept(tmp_path, monkeypatch):
     return digests
 
 
-def replace_store(folder):
-    return type(evidence.KEPT)(folder / "rows")
-
-
 def test_a_step_keeps_its_results(kept, capsys):
-    assert evidence.step("formal", [sys.executable, "-c", KEEPS]) == 0
+    assert evidence.step("formal", [sys.executable, "-c", PRINTS]) == 0
     rows = evidence.taken({})
     assert rows.keys() == {"proof scale-adder", "step formal"}
     assert rows["step formal"]["result"] == "1 of 1 claims hold"
-    assert "1 of 1 claims hold" in capsys.readouterr().out
+    assert "noise" in capsys.readouterr().out
     page = evidence.render("<!-- evidence: proofs -->\n<!-- end -->", rows)
     assert "| 1 of 1 | 2^16 to 2^16 | 2 s |" in page
     assert "older" not in page
 
 
 def test_a_result_of_other_sources_is_older(kept):
-    evidence.step("formal", [sys.executable, "-c", KEEPS])
+    evidence.step("formal", [sys.executable, "-c", PRINTS])
     rows = evidence.taken({})
     kept[evidence.SOURCES["proof"]] = "2"
     evidence.digest_of.cache_clear()
     assert "1 older" in evidence.proofs(rows)
     assert "older" not in evidence.steps(rows)
+
+
+def test_the_result_of_a_simulation_is_its_totals():
+    lines = ["table", "2 units, 9 dot products compared with the model, 0 mismatches", "a layer"]
+    assert evidence.summary({}, lines) == lines[1]
+    assert evidence.summary({}, ["5 passed", ""]) == "5 passed"
+    rows = {"mutants a": {"mutants": 20, "equal": 2, "survived": 1}}
+    assert evidence.summary(rows, lines) == "17 of 18 killed"
 
 
 def test_a_failure_is_told(kept):
@@ -67,13 +69,6 @@ def test_sources_that_change_while_a_step_runs_leave_no_result(kept, monkeypatch
 def test_an_unknown_step():
     with pytest.raises(ValueError, match=r"step must be one of test-full, .*, not 'nothing'"):
         evidence.step("nothing", [])
-
-
-def test_nothing_is_kept_unless_someone_asks(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(FOLDER, raising=False)
-    record("proof", "x", 1.0)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_step_of_verify_has_a_row():

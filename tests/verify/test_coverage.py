@@ -8,9 +8,8 @@ import pytest
 from mxdot.cli import main
 from mxdot.verify.coverage import run as command
 from mxdot.verify.coverage.judge import constant, judge
-from mxdot.verify.coverage.points import KINDS, Point, reached, read
+from mxdot.verify.coverage.points import Point, reached, read
 from mxdot.verify.coverage.reasons import FILE, Reason, explained, load
-from mxdot.verify.evidence import FOLDER
 from mxdot.verify.small_units import UNITS
 
 VERILOG = """module top (input wire clk, input wire a, output reg held, output wire [1:0] <y>);
@@ -223,19 +222,16 @@ def test_reasons_of_a_line():
     assert ([*found], left) == ([points[1]], [points[0]])
 
 
-def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys, tmp_path):
+def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys):
     """Simulated whole: no hole without a reason, no reason without a hole."""
     monkeypatch.setattr(command, "BUILD", simulation_dir / "coverage")
-    monkeypatch.setenv(FOLDER, str(tmp_path))
     status = main(["verify", "coverage", "--only", "dot-hopper"])
     out = capsys.readouterr().out
     assert status == 0, out
     assert "functional 100.0%; 0 holes; 0 unused reasons; 0 too wide: closed" in out
-    (kept,) = evidence.results(tmp_path)
-    assert kept.label == "coverage dot-hopper"
-    for kind in KINDS:
-        every, reached, constant, reason, holes = kept.value[kind]
-        assert every == reached + constant + reason + holes
+    (row,) = evidence.told(out.splitlines()).values()
+    (before, reached, possible) = ("dot-hopper: lines ", *row["line"])
+    assert f"{before}{reached} of {possible}, " in out
 
 
 def test_command(capsys):

@@ -1,6 +1,5 @@
 """Coverage of the Verilog of small units: lines, branches, toggles; each hole with its reason."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,12 +8,10 @@ from ...sim.engine.job import UnitJob
 from ...sim.engine.merge import merge_coverage
 from ...sim.engine.unit import run_unit, verilog_of
 from ...util.files import write_file
-from .. import evidence
 from ..small_units import UNITS, Unit
 from .judge import Judged, judge
-from .points import KINDS
 from .reasons import Reason, load, wider
-from .report import page, summary
+from .report import page, summary, told
 
 BUILD = Path("build/coverage")
 
@@ -29,20 +26,14 @@ def run(only: str, seed: int, *, list_only: bool) -> int:
         print("\n".join(f"{unit.name:18} {unit.config.name}" for unit in chosen))
         return 0
     reasons = load()
-    units = []
-    for unit in chosen:
-        begun = time.monotonic()
-        judged = _covered(unit, seed, reasons)
-        units.append(judged)
-        points = {kind: judged.row(kind) for kind in KINDS}
-        seconds = time.monotonic() - begun
-        evidence.record("coverage", unit.name, seconds, says=unit.config.name, **points)
+    units = [_covered(unit, seed, reasons) for unit in chosen]
     return conclude(units, reasons)
 
 
 def conclude(units: Sequence[Judged], reasons: Sequence[Reason]) -> int:
     """Write the report and print the summary, with reasons of these units that no hole needs, or
     that hold of what was reached as well."""
+    print("\n".join(map(told, units)))
     names = {unit.name for unit in units}
     used = {reason for unit in units for reason in unit.reasons.values()}
     unused = [reason for reason in reasons if reason.unit in names and reason not in used]

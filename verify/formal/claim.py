@@ -1,4 +1,4 @@
-"""A claim that a proof decides."""
+"""A claim: one row of docs/evidence.md."""
 
 import time
 from collections.abc import Callable

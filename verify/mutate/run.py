@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...model.errors import integer
 from ...synth.measure import Cache
-from .. import command, evidence
+from .. import command
 from ..small_units import UNITS, Unit
 from . import design, model
 from .equivalence import Limits
@@ -71,8 +71,11 @@ def _file(part: model.Part) -> Judge:
     )
 
 
-def run(only: str, sample: Sample, *, list_only: bool) -> int:
-    """Judge the subject `only`, or all with it in their names: 0 if the goal is reached, else 1."""
+def run(only: str, sample: Sample, *, list_only: bool, markdown: bool) -> int:
+    """Judge the subject `only`, or all with it in their names: 0 when the goal is reached, else 1.
+
+    markdown: print rows of docs/evidence.md.
+    """
     chosen = [subject for subject in subjects() if only == subject.name]
     chosen = chosen or [subject for subject in subjects() if only in subject.name]
     if not chosen:
@@ -82,15 +85,15 @@ def run(only: str, sample: Sample, *, list_only: bool) -> int:
         for subject in chosen:
             print(f"{subject.name:18} {subject.says}")
         return 0
-    outcomes = [o for subject in chosen for o in _judge(subject, sample)]
+    outcomes = [o for subject in chosen for o in _judge(subject, sample, markdown)]
     reached = score(outcomes)
     verdict = "" if reached >= GOAL else f": the goal of {GOAL:g}% is missed"
     print(f"{len(outcomes)} mutants, score {reached:.1f}%{verdict}", file=sys.stderr)
     return int(reached < GOAL)
 
 
-def _judge(subject: MutationSubject, sample: Sample) -> list[MutantOutcome]:
-    """Judge one subject, with progress, its row of evidence and its survivors."""
+def _judge(subject: MutationSubject, sample: Sample, markdown: bool) -> list[MutantOutcome]:
+    """Judge one subject, with progress, its row and its survivors."""
     start, done = time.monotonic(), 0
 
     def tell(outcome: MutantOutcome) -> None:
@@ -109,13 +112,15 @@ def _judge(subject: MutationSubject, sample: Sample) -> list[MutantOutcome]:
     survived = found.pop(str(Fate.SURVIVED), 0)
     killers = ", ".join(f"{name} {count}" for name, count in found.items())
     reached = f"{score(outcomes):.1f}%"
-    print(
-        f"{subject.name}: {len(outcomes)} mutants, killed by {killers or 'none'}; equivalent "
-        f"{equivalent}, survived {survived}: score {reached} "
-        f"({seconds:.0f} s, now {time.monotonic() - start:.0f} s)", flush=True,
-    )  # fmt: skip
-    evidence.record(
-        "mutants", subject.name, seconds, says=subject.says, seed=sample.seed,
-        mutants=len(outcomes), equal=equivalent, survived=survived,
-    )  # fmt: skip
+    if markdown:
+        print(
+            f"| {subject.name} | {subject.says} | {len(outcomes)} | {killers} | {equivalent} "
+            f"| {survived} | {reached} | {seconds:.0f} s |", flush=True,
+        )  # fmt: skip
+    else:
+        print(
+            f"{subject.name}: {len(outcomes)} mutants, killed by {killers or 'none'}; equivalent "
+            f"{equivalent}, survived {survived}: score {reached} "
+            f"({seconds:.0f} s, now {time.monotonic() - start:.0f} s)", flush=True,
+        )  # fmt: skip
     return outcomes

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tables
 from figure_inputs import BUILD, Inputs, shortened
 from figure_rows import FIGURES, Figure
 
@@ -117,8 +118,19 @@ class FigureTask:
     def weight(self) -> float:
         return self.figure.seconds
 
+    @property
+    def mark(self) -> Path:
+        """A file with the key of the task that wrote the folder."""
+        return self.figure.out / "key"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder has what this task writes."""
+        return self.mark.is_file() and self.mark.read_text(encoding="utf-8") == self.key
+
     def run(self) -> bool:
         self.figure.out.mkdir(parents=True, exist_ok=True)
+        self.mark.unlink(missing_ok=True)
         words = shlex.split(self.figure.command.format(out=self.figure.out))
         program = Path(sys.executable).with_name(words[0])
         command = [str(program) if program.exists() else words[0], *words[1:]]
@@ -128,6 +140,7 @@ class FigureTask:
             raise RuntimeError(
                 f"{shlex.join(words)}: status {done.returncode}, {log.name} says why"
             )
+        write_file(self.mark, self.key)
         return True
 
 
@@ -143,6 +156,8 @@ def place(figure: Figure, digests: dict[str, str], now: float) -> Record:
             write_file(DOCS / name, f"{text}\n<!-- {stamp} -->\n")
         else:
             shutil.copyfile(source, DOCS / name)
+    if any(name.endswith(".csv") for name in figure.pictures):
+        tables.main()  # which has tables of such files
     page = DOCS / figure.page
     for name, table in figure.tables.items():
         text = page.read_text(encoding="utf-8")
@@ -166,9 +181,7 @@ class Placing(Observer):
         self.registry, self.digests = registry, digests
 
     def begin(self, tasks: Sequence[Task], kept: int) -> None:
-        for figure in self.registry:  # a run that was interrupted has kept these
-            if figure.name in self.digests and figure.name not in {t.label for t in tasks}:
-                self._place(figure, time.time())
+        pass
 
     def start(self, task: Task) -> None:
         print(f"{task.label}: about {duration(task.weight)}", flush=True)
@@ -188,8 +201,15 @@ def make(registry: Sequence[Figure], chosen: Sequence[Figure]) -> int:
     """Make figures; 1 when a command has failed."""
     digests = {f.name: {n: i.digest() for n, i in f.inputs().items()} for f in chosen}
     tasks = [FigureTask(figure, digests[figure.name]) for figure in chosen]
+    store, placing = Store(BUILD / "results"), Placing(registry, digests)
+    for task in tasks:
+        kept = store.get(task.key)
+        if kept is not None and kept.ok and task.is_there:  # by a run that was interrupted
+            placing.end(task, kept)
+        else:
+            store.path(task.key).unlink(missing_ok=True)
     backend = Backend(lambda width: ThreadPoolExecutor(width), 1)  # commands use all cores
-    outcomes = run(tasks, Store(BUILD / "results"), backend, Placing(registry, digests))
+    outcomes = run(tasks, store, backend, placing)
     return int(not all(outcome.ok for outcome in outcomes.values()))
 
 

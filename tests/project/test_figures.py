@@ -96,6 +96,17 @@ def test_changed_inputs_are_named(page, capsys):
     assert runs() == 2
 
 
+def test_files_of_other_inputs_are_not_placed(page):
+    """The second run has written over the first, whose result is kept."""
+    inputs = Inputs()
+    cost = figure(inputs)
+    for digest in ("1", "2", "1"):
+        inputs.digest = inputs.quick = digest
+        assert make(cost) == 0
+        assert check(cost) == 0
+    assert runs() == 3
+
+
 def test_other_code_that_generates_the_same_is_no_change(page):
     inputs = Inputs()
     cost = figure(inputs)

@@ -302,7 +302,7 @@ def proofs(rows: Rows) -> str:
 def _together(states: Iterable[str]) -> str:
     found = list(states)
     older = [text for text in found if text.endswith("older")]
-    return max(found) if not older else f"{min(found)[:10].rstrip(',')}, {len(older)} older"
+    return max(found) if not older else f"{min(found).partition(',')[0]}, {len(older)} older"
 
 
 def mutants(rows: Rows) -> str:

@@ -127,7 +127,7 @@ APART = (
 
 FIGURES: tuple[Figure, ...] = (
     study(
-        "clock", "area.md", "--study docs/examples/clock.toml", 1200,
+        "clock", "area.md", "--study docs/examples/clock.toml", 480,
         pictures={"clock-area.svg": "plots/clock-area-asap7.svg"},
     ),
     study(

@@ -111,11 +111,16 @@ def lengths(out: Path) -> str:
     for data in LENGTH_DATA:
         losses = [measured["hopper", data, length] for length in LENGTHS]
         losses.append(measured["hopper-promoted", data, LENGTHS[-1]])
-        lines.append(
-            [data, *(f"{max(loss, 0):.2g}" if loss < 10 else f"{loss:.0f}" for loss in losses)]
-        )
+        lines.append([data, *map(_lost, losses)])
     header = ["dB lost by `hopper`", *map(str, LENGTHS), f"promoted, {LENGTHS[-1]}"]
     return markdown(header, lines)
+
+
+def _lost(loss: float) -> str:
+    """A loss in dB; 0 below what is to be seen."""
+    if loss < 0.005:
+        return "0"
+    return f"{loss:.2f}" if loss < 1 else f"{loss:.1f}" if loss < 10 else f"{loss:.0f}"
 
 
 FORMATS = ("e4m3", "e5m2", "int8", "e3m2", "e2m3", "e2m1")

@@ -60,7 +60,7 @@ def test_losses_by_length(tmp_path):
     ]
     write(tmp_path / "lengths.csv", lines)
     found = cells(tables.lengths(tmp_path))
-    assert found["normal"] == ["0.13", "0.51", "1", "4.1", "16", "0"]
+    assert found["normal"] == ["0.13", "0.51", "1.0", "4.1", "16", "0"]
 
 
 def test_areas_of_whole_units(tmp_path):

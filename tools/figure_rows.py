@@ -20,10 +20,10 @@ Table = Callable[[Path], str]
 class Figure:
     """A picture, a table or a few that one command makes.
 
-    command: `{out}` stands for the folder to write to. pictures: files of that folder, or of the
-    repository, by the names in docs that they get. tables: by the name between the marks in `page`.
-    needs: what a machine must have beyond two cores and the extra `compare`, or `hours`; a figure
-    with needs is made when `--only` is its name, and only then. seconds: time on two cores.
+    command: `{out}` stands for the folder to write to. pictures: files of that folder by the names
+    in docs that they get. tables: by the name between the marks in `page`. needs: what a machine
+    must have beyond two cores and the extra `compare`; a figure with needs is made when `--only` is
+    its name, and only then. seconds: time on two cores.
     """
 
     name: str
@@ -45,11 +45,18 @@ SCHEMES_CODE = ("model", "compare/schemes", "compare/accuracy", "util/data")
 REAL = "util/data/real/*"
 
 
-def study(name: str, page: str, options: str, seconds: float, **shown: dict[str, object]) -> Figure:
-    """A figure of `mxdot compare` with these options."""
+def study(
+    name: str,
+    page: str,
+    options: str,
+    seconds: float,
+    pictures: dict[str, str] | None = None,
+    tables: dict[str, Table] | None = None,
+) -> Figure:
+    """A figure of `mxdot compare` with these options, whose inputs follow from its tasks."""
     command = f"mxdot compare {options} -o {{out}}"
     inputs = partial(compared, command.format(out="build"))
-    return Figure(name, page, command, inputs, seconds, **shown)  # type: ignore[arg-type]
+    return Figure(name, page, command, inputs, seconds, pictures or {}, tables or {})
 
 
 def area(name: str, rows: str, options: str, effort: str, seconds: float, table: Table) -> Figure:

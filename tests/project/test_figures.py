@@ -189,6 +189,15 @@ def test_the_registry_fits_the_pages():
         assert [name for name in shown if f"({name})" not in text] == []
 
 
+def test_files_of_commands_exist():
+    words = {word for figure in FIGURES for word in figure.command.split()}
+    names = {word for word in words if word.endswith((".toml", ".py"))}
+    assert len(names) > 5
+    assert [name for name in names if not (ROOT / name).is_file()] == []
+    gpu = [figure for figure in FIGURES if figure.needs == "a GPU"]
+    assert all(part.digest() for figure in gpu for part in figure.inputs().values())
+
+
 def test_every_picture_is_registered():
     known = {name for figure in FIGURES for name in figure.pictures}
     assert {path.name for path in (ROOT / "docs").glob("*.svg")} <= known

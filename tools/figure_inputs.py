@@ -207,11 +207,8 @@ def compared(command: str) -> Inputs:
     if cost:
         from mxdot.compare.studies.tasks import flow_files
 
-        units = [(task.unit.key, _text_of(task)) for task in cost]
-        unique = dict(units)
-        inputs["Verilog"] = verilog(
-            sorted(map(str, unique)), lambda: (t() for t in unique.values())
-        )
+        texts = {str(task.unit.key): _text_of(task) for task in cost}
+        inputs["Verilog"] = verilog(sorted(texts), lambda: (text() for text in texts.values()))
         library = sorted({flow_files(task.flow) for task in cost})
         inputs["library"] = Input(lambda: shortened(*library))
         inputs["flow"] = flow([[task.flow.to_dict(), task.energy] for task in cost])

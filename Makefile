@@ -40,7 +40,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FRESH)),--fresh) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report formal mutate coverage verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report figures formal mutate coverage verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -66,7 +66,11 @@ area-report: $(COMPARE) ## area and delay of the units of docs/area.md (ARGS='--
 # A check that was interrupted goes on, FRESH begins anew.
 CHECK_FLAGS = $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(if $(filter-out 0,$(value FRESH)),--fresh) $(ARGS)
 
-formal: $(COMPARE) ## prove what docs/verification.md claims (JOBS=n FRESH=1 ARGS='--only rounder', '--list')
+# A figure that needs a GPU, PyTorch or a real network is made only when --only is its name.
+figures: $(COMPARE) ## make the figures and tables of results in docs whose inputs have changed (ARGS='--only clock', --check, --list)
+	@$(BIN)/python tools/figures.py $(ARGS)
+
+formal: $(COMPARE) ## prove what docs/evidence.md claims (JOBS=n FRESH=1 ARGS='--only rounder', '--list')
 	@$(BIN)/mxdot verify formal $(CHECK_FLAGS)
 
 mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (JOBS=n FRESH=1 ARGS='--only dot', '--list', '--count n')
@@ -76,32 +80,35 @@ coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the benc
 	@$(BIN)/mxdot verify coverage $(CHECK_FLAGS)
 
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
-STEPS := test-full test-compare formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
+STEPS := test-full test-compare figures formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced
-verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
+verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
 		$(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
 		fuzz MINUTES=$(call quoted,MINUTES)
+	@$(BIN)/python tools/evidence.py
+
+# A step keeps its results for docs/evidence.md.
+EVIDENCE = @$(BIN)/python tools/evidence.py step $(@:verify-%=%) $(MAKE)
 
 .PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
 verify-test-full:
-	@$(MAKE) test FULL=1
-verify-test-compare: test-compare
-verify-formal: formal
+	$(EVIDENCE) test FULL=1
+verify-test-compare verify-formal verify-coverage verify-soak verify-fuzz:
+	$(EVIDENCE) $(@:verify-%=%)
+verify-figures:
+	@$(MAKE) figures ARGS=--check
 verify-mutate:
-	@$(MAKE) mutate ARGS='--count 20'
-verify-coverage: coverage
-verify-soak: soak
+	$(EVIDENCE) mutate ARGS='--count 20'
 verify-soak-bitsliced:
-	@$(MAKE) soak SIM=bitsliced
-verify-fuzz: fuzz
+	$(EVIDENCE) soak SIM=bitsliced
 verify-sim-cxxrtl verify-sim-bitsliced:
-	@$(MAKE) sim SIM=$(@:verify-sim-%=%) SEED=1
+	$(EVIDENCE) sim SIM=$(@:verify-sim-%=%) SEED=1
 verify-sim-netlist:
-	@$(MAKE) sim NETLIST=asap7 SEED=1
+	$(EVIDENCE) sim NETLIST=asap7 SEED=1
 verify-sim-full:
-	@$(MAKE) sim FULL=1
+	$(EVIDENCE) sim FULL=1
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

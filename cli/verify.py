@@ -17,7 +17,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "verify",
         help="prove, mutate, cover and soak the RTL",
-        description="Checks beyond `mxdot sim`; docs/verification.md has results.",
+        description="Checks beyond `mxdot sim`; docs/evidence.md has results.",
     )
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     _add_formal(what)
@@ -63,7 +63,7 @@ def _run(args: argparse.Namespace, directory: Path, check: Callable[["Session"],
 
 
 def _add_markdown(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
+    parser.add_argument("--markdown", action="store_true", help="rows of docs/evidence.md")
 
 
 def _add_formal(what: argparse._SubParsersAction) -> None:

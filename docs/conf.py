@@ -6,8 +6,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
+import evidence
 import torch_stand_in
 
 torch_stand_in.install()
@@ -33,6 +34,13 @@ def _files_outside(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\((\.\./[^)#]+\.md)\)", r"](path:\1)", source[0])
 
 
+def _evidence(app: Any, page: str, source: list[str]) -> None:
+    """Results whose sources have changed are marked by today's sources."""
+    if page == "evidence":
+        source[0] = evidence.render(source[0], evidence.load())
+
+
 def setup(app: Any) -> None:
     """What this site adds to Sphinx."""
     app.connect("source-read", _files_outside)
+    app.connect("source-read", _evidence)

@@ -1,12 +1,14 @@
 """Losses of each machine on the study's data, and its area as a unit: writes docs/machines.csv.
 
-    python tools/machine_figures.py
+    python tools/machine_figures.py [FILE]
 
-The table of docs/machines.md is made of it (tools/tables.py). Some eight minutes, most of it
-synthesis, whose results are kept as those of `mxdot compare`.
+The table of docs/machines.md is made of it (tools/tables.py); `make figures` runs it. It takes some
+eight minutes, most of it synthesis, whose results are kept as those of `mxdot compare`.
 """
 
 import csv
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from mxdot.compare.accuracy import evaluate
@@ -27,10 +29,20 @@ def losses(name: str, data: str) -> list[str]:
     return [f"{one.sqnr_accumulator_db:.0f}" for one in measured]
 
 
+def own_unit(name: str) -> DotConfig:
+    """A dot unit with the machine's operands and lanes."""
+    machine = MACHINES[name]
+    return DotConfig(machine.operands[0], accumulator=machine, **machine.own_unit)
+
+
+def verilogs() -> Iterator[str]:
+    """Verilog of each machine's unit."""
+    return (generate(own_unit(name), TOP) for name in MACHINES)
+
+
 def unit(name: str, cache: Path = SYNTHESES) -> list[str]:
     """The machine's own unit, its area in NAND2 and that of a lane."""
-    machine = MACHINES[name]
-    config = DotConfig(machine.operands[0], accumulator=machine, **machine.own_unit)
+    config = own_unit(name)
     area = measure(generate(config, TOP), TOP, Flow(sections=False), cache_dir=cache).area
     return [f"{config.lanes} lanes", f"{area:,.0f}", f"{area / config.lanes:,.0f}"]
 
@@ -41,7 +53,8 @@ def main() -> None:
     header += ["unit", "NAND2", "NAND2 a lane"]
     rows = [[name, *(text for data in DATA for text in losses(name, data))] for name in MACHINES]
     rows = [[*row, *unit(row[0])] for row in rows]
-    with FILE.open("w", encoding="utf-8", newline="") as file:
+    file_name = Path(sys.argv[1]) if sys.argv[1:] else FILE
+    with file_name.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
 
 

@@ -18,7 +18,7 @@ CONTRACT = ROOT / "docs" / "numerics.md"
 COVERAGE = ROOT / "docs" / "contract-coverage.md"
 LEADING = 6  # words of a statement by which people find it
 OPEN = "open: "
-"""How the test cell of a statement without a test begins; docs/verification.md counts them."""
+"""How the test cell of a statement without a test begins; docs/evidence.md counts them."""
 REFERENCE = "reference"
 """The test cell of a statement that only leads to others: a title, a source, a name."""
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z*`\[(])")

@@ -45,7 +45,7 @@ def test_rows_are_in_the_order_of_the_contract():
 def test_holes_are_told():
     """docs/verification.md counts the statements without a test."""
     count = sum(row.is_open for row in rows(pages()[1]))
-    text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     assert f"{count} statement of the contract has no test" in " ".join(text.split())
     assert f"each of the {len(rows(pages()[1]))} statements of numerics.md" in " ".join(
         text.split()

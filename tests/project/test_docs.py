@@ -132,7 +132,7 @@ def test_every_page_is_on_a_shelf():
 
 
 def test_named_tests_exist():
-    text = (ROOT / "docs" / "testplan.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`((?:\w+/)?test_\w*\*?\.py)`", text))
     assert names
     assert not [name for name in names if not list((ROOT / "tests").rglob(name))]

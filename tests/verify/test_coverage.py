@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import partial
 
+import evidence
 import pytest
 
 from here import HERE
@@ -241,6 +242,9 @@ def test_a_unit_is_closed(tmp_path, monkeypatch, capsys):
         out = capsys.readouterr().out
         assert status == 0, out
         assert "functional 100.0%; 0 holes; 0 unused reasons; 0 too wide: closed" in out
+        (row,) = evidence.told(out.splitlines()).values()
+        (before, reached, possible) = ("dot-hopper: lines ", *row["line"])
+        assert f"{before}{reached} of {possible}, " in out
         monkeypatch.setattr(command, "run_unit", None)
 
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
+import evidence
 import pytest
 
 from here import HERE
@@ -22,7 +22,6 @@ from mxdot.verify.formal.observer import component, cut
 from mxdot.verify.formal.values import FAR_BELOW
 
 LIMIT = 120  # seconds
-PAGE = Path(__file__).parents[2] / "docs" / "verification.md"
 CLAIMS = {claim.name: claim for claim in command.claims()}
 
 
@@ -151,11 +150,10 @@ def test_a_case_of_a_loop(unit, bug, tmp_path):
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
-def test_the_page_has_every_claim_once():
-    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|", PAGE.read_text(), re.M)
-    assert [(name, says) for name, says, _ in rows] == [
-        (claim.name, claim.says) for claim in CLAIMS.values()
-    ]
+def test_the_evidence_has_every_claim_in_one_group():
+    assert all(evidence.group_of(name) for name in CLAIMS)
+    rows = {name.partition(" ")[2] for name in evidence.load() if name.startswith("proof ")}
+    assert rows <= set(CLAIMS)
 
 
 def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, tmp_path, capsys):
@@ -165,7 +163,12 @@ def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, tmp_path, cap
     monkeypatch.setattr(command, "claims", lambda: iter([wrong]))
     session = Session(tmp_path, HERE)
     assert command.run("odd", session, list_only=False, limit=LIMIT, markdown=False) == 1
-    assert "FAILED odd: refuted" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "FAILED odd: refuted" in out
+    (row,) = evidence.told(out.splitlines()).items()
+    assert row[0] == "proof odd"
+    assert row[1]["space"] == "2^16"
+    assert row[1]["verdict"] == row[1]["bug"] == "refuted"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import evidence
 import pytest
 
 from here import HERE
@@ -370,6 +371,9 @@ def test_the_command_says_who_survived(mutate, monkeypatch, capsys):
     assert out.count("survived small: ") == 2
     assert out.count("; another unit, says ABC\n") == 2
     assert err.endswith("2 mutants, score 0.0%: the goal of 99% is missed\n")
+    assert evidence.told(out.splitlines()) == {
+        "mutants small": {"mutants": 2, "equal": 0, "survived": 2}
+    }
 
 
 @pytest.mark.parametrize(

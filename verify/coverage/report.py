@@ -35,6 +35,16 @@ def summary(units: Sequence[Judged], functional: float | None, unused: int, wide
     return f"coverage of {len(units)} units: {'; '.join(parts)}"
 
 
+def told(unit: Judged) -> str:
+    """One line of a unit: points reached of those that are not constant."""
+    parts, reasons = [], 0
+    for kind, things in zip(KINDS, ("lines", "branches", "toggles"), strict=True):
+        every, reached, constant, reason, _ = unit.row(kind)
+        parts.append(f"{things} {reached:,} of {every - constant:,}")
+        reasons += reason
+    return f"{unit.name}: {', '.join(parts)}; {reasons:,} with a reason"
+
+
 def page(units: Sequence[Judged], line: str) -> str:
     """The report as HTML; names and source are shown as text, whatever is in them."""
     body = "".join(_unit(unit) for unit in units)

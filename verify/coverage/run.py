@@ -15,7 +15,7 @@ from ..command import Check, Session, chosen
 from ..small_units import UNITS, Unit
 from .judge import Covered, Judged, judge, measured
 from .reasons import Reason, load, wider
-from .report import page, summary
+from .report import page, summary, told
 
 BUILD = Path("build/coverage")
 _FUNCTIONAL = "coverage.yml"
@@ -85,6 +85,7 @@ def run(only: str, seed: int, session: Session, *, list_only: bool) -> int:
 def conclude(units: Sequence[Judged], reasons: Sequence[Reason], directory: Path) -> int:
     """Write the report and print the summary, with reasons of these units that no hole needs, or
     that hold of what was reached as well."""
+    print("\n".join(map(told, units)))
     names = {unit.name for unit in units}
     used = {reason for unit in units for reason in unit.reasons.values()}
     unused = [reason for reason in reasons if reason.unit in names and reason not in used]

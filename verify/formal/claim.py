@@ -1,4 +1,4 @@
-"""A claim: one row of docs/verification.md."""
+"""A claim: one row of docs/evidence.md."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Proofs of what docs/verification.md claims, each of which must fail with a seeded bug."""
+"""Proofs of what docs/evidence.md claims, each of which must fail with a seeded bug."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _SECONDS = {
 
 
 def claims() -> Iterator[Claim]:
-    """All claims, in the order of docs/verification.md."""
+    """All claims, in the order of docs/evidence.md."""
     yield from arithmetic.claims()
     yield from values.claims()
     yield from alignment.claims()
@@ -85,7 +85,7 @@ class Proof(Check):
 def run(only: str, session: Session, *, list_only: bool, limit: float, markdown: bool) -> int:
     """Prove the claims with `only` in their names: 0 when all hold, 1 when not.
 
-    limit: seconds for each tool that runs. markdown: print rows of docs/verification.md.
+    limit: seconds for each tool that runs. markdown: print rows of docs/evidence.md.
     """
     subjects = chosen(claims(), only, "claim")
     limit_above_0(limit)

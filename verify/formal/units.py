@@ -31,7 +31,7 @@ WAITING = [
 ]  # fmt: skip
 """Accumulator, stages, products in flight: loops of one cycle and of more."""
 UNFINISHED = {("exact", 6, 1), ("fused:3", 3, 3)}
-"""Units whose chain ABC does not prove in minutes (docs/verification.md): registers cut the
+"""Units whose chain ABC does not prove in minutes (docs/evidence.md): registers cut the
 addition of c, or many blocks wait."""
 
 

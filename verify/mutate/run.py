@@ -28,7 +28,7 @@ def run(
 ) -> int:
     """Judge the subject `only`, or all with it in their names: 0 when the goal is reached, else 1.
 
-    limits: of the proofs. markdown: print rows of docs/verification.md. RuntimeError for a task
+    limits: of the proofs. markdown: print rows of docs/evidence.md. RuntimeError for a task
     without a result, as of a subject that does not pass without a mutant.
     """
     judged = chosen(subjects(), only, "subject")

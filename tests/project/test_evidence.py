@@ -1,0 +1,107 @@
+"""docs/evidence.md: its tables are made of kept results, and old ones are marked."""
+
+import sys
+
+import evidence
+import pytest
+
+from mxdot.util.store import Store
+
+PRINTS = """
+print("[1/1] holds  scale-adder: proved for 2^16 inputs in 2.0 s; with a bug refuted in 1.0 s")
+print("noise")
+"""
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Results of this test alone."""
+    monkeypatch.setattr(evidence, "KEPT", Store(tmp_path))
+    monkeypatch.setattr(evidence, "digest_of", evidence.cache(lambda sources: digests[sources]))
+    digests = dict.fromkeys(
+        [evidence.sources_of("proof", "x"), *map(tuple, evidence.SOURCES.values()), ("model",)]
+        + [step.sources for step in evidence.STEPS.values()],
+        "1",
+    )
+    return digests
+
+
+def test_a_step_keeps_its_results(kept, capsys):
+    assert evidence.step("formal", [sys.executable, "-c", PRINTS]) == 0
+    rows = evidence.taken({})
+    assert rows.keys() == {"proof scale-adder", "step formal"}
+    assert rows["step formal"]["result"] == "1 of 1 claims hold"
+    assert "noise" in capsys.readouterr().out
+    page = evidence.render("<!-- evidence: proofs -->\n<!-- end -->", rows)
+    assert "| 1 of 1 | 2^16 to 2^16 | 2 s |" in page
+    assert "older" not in page
+
+
+def test_a_result_of_other_sources_is_older(kept):
+    evidence.step("formal", [sys.executable, "-c", PRINTS])
+    rows = evidence.taken({})
+    kept[evidence.SOURCES["proof"]] = "2"
+    evidence.digest_of.cache_clear()
+    assert "1 older" in evidence.proofs(rows)
+    assert "older" not in evidence.steps(rows)
+
+
+def test_the_result_of_a_simulation_is_its_totals():
+    lines = ["table", "2 units, 9 dot products compared with the model, 0 mismatches", "a layer"]
+    assert evidence.summary({}, lines) == lines[1]
+    assert evidence.summary({}, ["5 passed", ""]) == "5 passed"
+    rows = {"mutants a": {"mutants": 20, "equal": 2, "survived": 1}}
+    assert evidence.summary(rows, lines) == "17 of 18 killed"
+
+
+def test_a_failure_is_told(kept):
+    assert evidence.step("fuzz", [sys.executable, "-c", "print('no'); raise SystemExit(1)"]) == 1
+    assert "FAILED: no" in evidence.steps(evidence.taken({}))
+
+
+def test_sources_that_change_while_a_step_runs_leave_no_result(kept, monkeypatch):
+    states = iter("12")
+    monkeypatch.setattr(evidence, "_digests", lambda: next(states))
+    evidence.step("fuzz", [sys.executable, "-c", "print(1)"])
+    assert evidence.taken({}) == {}
+
+
+def test_an_unknown_step():
+    with pytest.raises(ValueError, match=r"step must be one of test-full, .*, not 'nothing'"):
+        evidence.step("nothing", [])
+
+
+def test_every_step_of_verify_has_a_row():
+    words = (evidence.ROOT / "Makefile").read_text().splitlines()
+    names = [
+        line.partition(":=")[2].split() for line in words if line.startswith(("STEPS", "SOAKS"))
+    ]
+    assert {name for line in names for name in line} - {"figures"} == evidence.STEPS.keys() - {
+        "fuzz"
+    }
+
+
+def test_the_page_is_made_of_the_data():
+    """Except for marks of age, which depend on sources."""
+    text = evidence.PAGE.read_text(encoding="utf-8")
+    rows = evidence.load()
+    assert without_dates(evidence.render(text, rows)) == without_dates(text), (
+        "run python tools/evidence.py"
+    )
+
+
+def without_dates(text):
+    return [line.rpartition("|")[0].rpartition("|")[0] for line in text.splitlines()]
+
+
+def test_a_claim_of_no_group():
+    with pytest.raises(ValueError, match="claim 'odd:1' must be in one group"):
+        evidence.group_of("odd:1")
+
+
+def test_dates_of_a_group_are_the_oldest():
+    row = {"space": "2^4", "verdict": "proved", "bug": "refuted", "seconds": 1, "digest": ""}
+    old = dict(row, date="2026-01-01", version="0.1.0")
+    new = dict(row, date="2026-02-01", version="0.1.0")
+    text = evidence.proofs({"proof multiplier:2": old, "proof multiplier:4": new})
+    assert "| 2026-01-01, 2 older |" in text

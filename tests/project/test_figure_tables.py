@@ -1,0 +1,144 @@
+"""Tables of figures, from files as their commands write them."""
+
+import csv
+
+import figure_tables as tables
+import pytest
+
+
+def write(path, lines):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def cells(table):
+    """Rows below the header, without marks of code."""
+    rows = [line.strip("| ").replace("`", "").split(" | ") for line in table.splitlines()[2:]]
+    return {row[0]: row[1:] for row in rows}
+
+
+def dbs(accumulator, of_format, total):
+    return {
+        "sqnr_accumulator_db": accumulator,
+        "sqnr_format_db": of_format,
+        "sqnr_total_db": total,
+    }
+
+
+def test_the_smallest_f_goes_on_to_meet_the_aim(tmp_path):
+    """F = 1 meets 1 dB by chance and F = 2 does not, so that 3 is the smallest."""
+    losses = {0: 5.0, 1: 0.9, 2: 1.1, 3: 0.5, 4: 0.05}
+    lines = [
+        {"format": fmt, "accumulator": f"aligned:{f}", "data": data, "length": length}
+        | dbs(20 + 10 * f, 30, 30 - loss)
+        for fmt in ("e4m3", "e5m2")
+        for data in tables.FRACTION_DATA
+        for length in (32, 4096)
+        for f, loss in losses.items()
+    ]
+    write(tmp_path / "lengths.csv", lines)
+    found = cells(tables.fraction_bits(tmp_path))
+    assert found["total within 1 dB of exact"] == ["3 / 3"] * 4
+    assert found["total within 0.1 dB of exact"] == ["4 / 4"] * 4
+    assert found["accumulator's error 10 dB below the format's"] == ["2 / 2"] * 4
+    write(tmp_path / "lengths.csv", [line for line in lines if line["accumulator"] < "aligned:2"])
+    assert cells(tables.fraction_bits(tmp_path))["total within 1 dB of exact"] == ["1 / 1"] * 4
+    write(tmp_path / "lengths.csv", [line for line in lines if line["accumulator"] < "aligned:3"])
+    assert cells(tables.fraction_bits(tmp_path))["total within 1 dB of exact"] == ["- / -"] * 4
+
+
+def test_losses_by_length(tmp_path):
+    lines = [
+        {"format": fmt, "accumulator": rule, "data": data, "length": length}
+        | dbs(50, 30, 30 - (length / 1000 if rule == "hopper" else -0.001))
+        for fmt in ("e4m3", "e5m2")
+        for rule in ("hopper", "hopper-promoted")
+        for data in tables.LENGTH_DATA
+        for length in tables.LENGTHS
+    ]
+    write(tmp_path / "lengths.csv", lines)
+    found = cells(tables.lengths(tmp_path))
+    assert found["normal"] == ["0.13", "0.51", "1.0", "4.1", "16", "0"]
+
+
+def test_areas_of_whole_units(tmp_path):
+    """Units with all options come first in the study; others of the same name do not count."""
+    line = {"generated": "True", "lanes": "32", "stages": "4", "format": "e4m3"}
+    lines = [
+        line | {"accumulator": "exact", "area": "33736.4"},
+        line | {"accumulator": "exact", "area": "32977.0"},
+        line | {"accumulator": "aligned:8", "area": "1", "stages": "2"},
+        line | {"accumulator": "aligned:8", "area": "1", "generated": "False"},
+    ]
+    write(tmp_path / "compare.csv", lines)
+    found = cells(tables.units(tmp_path))
+    assert found["e4m3"] == ["33,736", *"-" * 6]
+    assert found["int8"] == ["-"] * 7
+
+
+def test_running_values_of_16_bits(tmp_path):
+    write(
+        tmp_path / "compare.csv",
+        [{"accumulator": "bfloat16", "area": "6145.2", "delay_ps": "2790", "data": "normal"}] * 2,
+    )
+    lines = [
+        {"accumulator": "bfloat16", "data": data, "length": length} | dbs(length / 100, 30, n)
+        for n, (data, length) in enumerate(tables.NARROW)
+    ]
+    write(tmp_path / "lengths.csv", lines)
+    found = cells(tables.narrow(tmp_path))
+    assert found == {"bfloat16": ["6,145", "2,790", "10.2", "163.8", "1.0", "2.0"]}
+
+
+def test_products_of_schemes(tmp_path):
+    lines = [
+        {"scheme": name, "data": data, "bits": "4.25", "sqnr_product_db": n}
+        for n, name in enumerate(tables.SHOWN)
+        for data in ("normal", "real query")
+    ]
+    write(tmp_path / "schemes.csv", lines)
+    table = tables.products(tmp_path)
+    assert table.startswith("| scheme | bits | normal | query |")
+    assert cells(table)["mx9"] == ["4.25", "20.0", "20.0"]
+    write(tmp_path / "schemes.csv", lines[:-2])
+    with pytest.raises(ValueError, match=r"schemes\.csv must have mx9"):
+        tables.products(tmp_path)
+
+
+def test_limits_of_calibrators(tmp_path):
+    line = {"scheme": "int4_tensor", "kind": "calibrator", "setting": "mse", "data": "normal"}
+    other = line | {"kind": "clip", "setting": "0.5"}
+    write(tmp_path / "clipping.csv", [line | {"sqnr_db": 18.94}, other | {"sqnr_db": 1}])
+    assert tables.clipping(tmp_path).splitlines()[2:] == ["| `int4_tensor` | `mse` | 18.9 |"]
+
+
+def test_schemes_in_a_network(tmp_path):
+    line = {"scheme": "a/b", "bits_weights": "4", "bits_activations": "16", "sqnr_db": "35.12"}
+    line |= {"sqnr_least_db": "21.2", "encoder_sqnr_db": "13.1", "encoder_cosine": "0.97601"}
+    write(
+        tmp_path / "schemes.csv",
+        [
+            line | {"area_per_lane": "1437.4"},
+            line | {"scheme": "c", "bits_activations": "4", "area_per_lane": ""},
+        ],
+    )
+    assert cells(tables.network(tmp_path)) == {
+        "a/b": ["4.00, 16.00", "35.1, 21.2", "13.1", "0.9760", "1,437"],
+        "c": ["4.00", "35.1, 21.2", "13.1", "0.9760", "-"],
+    }
+
+
+def test_printed_tables(tmp_path):
+    rows = (
+        "noise\n| unit | asap7: um2 | ps | sky130: um2 | ps | flip-flops |\n" + "|---" * 6 + "|\n"
+    )
+    (tmp_path / "log").write_text(rows + "| exact, 4 stages | 1,742 | 2,000 | 9 | 400 | 819 |\n")
+    assert cells(tables.reported(tmp_path)) == {
+        "exact, 4 stages": ["1,742", "2,000", "9", "400", "819"]
+    }
+    clocks = tables.clocked(tmp_path)
+    assert clocks.startswith("| unit | asap7: um2 | MHz |")
+    assert cells(clocks) == {"exact, 4 stages": ["1,742", "500", "9", "2,500", "819"]}
+    assert "`exact, 4 stages`" in clocks

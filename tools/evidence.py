@@ -1,0 +1,356 @@
+"""The tables of docs/evidence.md, made of results that `make verify` keeps.
+
+    python tools/evidence.py step NAME COMMAND ...   run a step of `make verify`, keep its results
+    python tools/evidence.py                         take kept results into docs/evidence.json and
+                                                     write the tables of docs/evidence.md
+
+A row has date, version and a digest of its sources: code without comments. A row is `older` where
+its sources have changed since. The site marks rows by today's sources, the file by those of the
+last run of this program.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from figure_inputs import ROOT, folder_digest
+from figure_tables import markdown
+
+from mxdot.util.files import write_file
+from mxdot.util.keys import task_key, version_of
+from mxdot.util.progress import duration
+from mxdot.util.store import Outcome, Store
+
+DATA = ROOT / "docs" / "evidence.json"
+PAGE = ROOT / "docs" / "evidence.md"
+KEPT = Store(Path("build/evidence"))
+
+Row = Mapping[str, Any]
+Rows = dict[str, Row]
+"""Results by kind and name."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of `make verify`. says: what is checked; oracle: against what; sources: folders."""
+
+    says: str
+    oracle: str
+    command: str
+    sources: tuple[str, ...] = ("hw", "model", "sim")
+
+
+MODEL = ("model", "util", "compare", "synth", "verify", "cli", "hw", "sim", "tests")
+STEPS = {
+    "test-full": Step(
+        "model, RTL components, command line; every code, pair and midpoint where few enough",
+        "rational arithmetic, ml_dtypes, gfloat, NumPy",
+        "make test FULL=1",
+        MODEL,
+    ),
+    "test-compare": Step(
+        "synthesis, comparison, proofs; the Verilog is what Amaranth's RTLIL says",
+        "hand-made cases, Yosys, ABC",
+        "make test-compare",
+        MODEL,
+    ),
+    "formal": Step("claims for all inputs", "plain arithmetic, proved by ABC", "make formal"),
+    "mutate": Step(
+        "the bench and the proofs notice faults", "mutants", "make mutate ARGS='--count 20'"
+    ),
+    "coverage": Step("lines, branches, toggles of the Verilog", "Verilator", "make coverage"),
+    "sim-full": Step(
+        "units of every accumulator, format and kind, under gaps, stalls and resets",
+        "golden model",
+        "make sim FULL=1",
+    ),
+    "sim-cxxrtl": Step(
+        "small units in a second simulator with its own parser",
+        "golden model",
+        "make sim SIM=cxxrtl SEED=1",
+    ),
+    "sim-bitsliced": Step(
+        "small units, 512 runs at a time", "golden model", "make sim SIM=bitsliced SEED=1"
+    ),
+    "sim-netlist": Step(
+        "units as ASAP7 cells", "golden model", "make sim NETLIST=asap7 SEED=1",
+        ("hw", "model", "sim", "synth"),
+    ),
+    "soak": Step("random units with fresh seeds", "golden model", "make soak HOURS=1"),
+    "soak-bitsliced": Step(
+        "the same, 512 runs at a time", "golden model", "make soak SIM=bitsliced HOURS=1"
+    ),
+    "fuzz": Step(
+        "damaged files, names and options are read or refused in one line",
+        "property tests",
+        "make fuzz MINUTES=5",
+        ("model", "util", "synth", "compare", "cli"),
+    ),
+}  # fmt: skip
+SOURCES = {
+    "proof": ("hw", "model", "verify/formal"),
+    "mutants": ("hw", "model", "sim", "verify/mutate"),
+    "coverage": ("hw", "model", "sim", "verify/coverage"),
+}
+
+GROUPS = {
+    "Scale adder and multiplier, multipliers, adders, trees, shifters, alignment, normalisers": (
+        *("scale-adder", "scale-multiplier", "multiplier", "full-adder-row", "adder"),
+        *("adder-tree", "largest", "shift", "align", "normalizer"),
+    ),
+    "Rounders to float32, float16 and bfloat16; requantisers": ("rounder", "requantize"),
+    "Whole units of 4 lanes: the contract's result": ("sum", "loop", "terms", "total", "round"),
+    "Streams: as many results as products, latency and interval, stable payload, no deadlock": (
+        "stream",
+    ),
+    "Streams: each result is its product's, in order, under any gaps and stalls": ("order",),
+    "Chains of blocks: each result has its own blocks": ("chain",),
+    "Quantisers: random words, errors and choice of a format, ratio of scales": (
+        *("lfsr", "errors", "sums", "least", "fact"),
+    ),
+    "Matrix unit: counters, registers, packets, their length, end of a job": (
+        *("counters", "registers", "packets", "length", "ends"),
+    ),
+    "Netlists of ASAP7 and SKY130 cells equal their Verilog": ("netlist",),
+}
+"""Rows of the table of proofs: the first word of a claim's name says its group."""
+
+
+def group_of(claim: str) -> str:
+    """The group of a claim; ValueError for none or two."""
+    first = claim.partition(":")[0]
+    groups = [says for says, words in GROUPS.items() if first in words]
+    if len(groups) != 1:
+        raise ValueError(f"claim {claim!r} must be in one group of tools/evidence.py, not {groups}")
+    return groups[0]
+
+
+@cache
+def digest_of(sources: tuple[str, ...]) -> str:
+    """The digest of today's sources."""
+    return folder_digest(*sources)
+
+
+def sources_of(kind: str, name: str) -> tuple[str, ...]:
+    """The sources of a row."""
+    if kind == "step":
+        return STEPS[name].sources
+    return ("model",) if name.startswith("model-") else SOURCES[kind]
+
+
+def load() -> Rows:
+    """Rows that the repository has."""
+    try:
+        return json.loads(DATA.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def save(rows: Rows) -> None:
+    """Write one row a line, in a fixed order."""
+    lines = [f"{json.dumps(name)}: {json.dumps(rows[name])}" for name in sorted(rows)]
+    write_file(DATA, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+PROOF = re.compile(
+    r"(?:\[\d+/\d+\] )?(?:holds|FAILED) +(\S+): (\w+) for (2\^\d+.*?) inputs in ([\d.]+) s; "
+    r"with a bug (\w+) "
+)
+MUTANTS = re.compile(r"(\S+): (\d+) mutants, killed by .*; equivalent (\d+), survived (\d+): score")
+COVERAGE = re.compile(
+    r"(\S+): lines (\S+) of (\S+), branches (\S+) of (\S+), toggles (\S+) of (\S+); "
+    r"(\S+) with a reason"
+)
+
+
+def told(lines: Iterable[str]) -> Rows:
+    """Rows that a check prints: proofs, mutants, coverage."""
+    rows: Rows = {}
+    for line in lines:
+        if found := PROOF.match(line):
+            name, verdict, space, seconds, bug = found.groups()
+            verdicts = {"verdict": verdict, "bug": bug}
+            rows[f"proof {name}"] = {"space": space, **verdicts, "seconds": float(seconds)}
+        elif found := MUTANTS.match(line):
+            name, *counts = found.groups()
+            names = ("mutants", "equal", "survived")
+            rows[f"mutants {name}"] = dict(zip(names, map(int, counts), strict=True))
+        elif found := COVERAGE.match(line):
+            name, *texts = found.groups()
+            points = [int(text.replace(",", "")) for text in texts]
+            pairs = {kind: points[2 * n : 2 * n + 2] for n, kind in enumerate(KINDS)}
+            rows[f"coverage {name}"] = {**pairs, "reasons": points[-1]}
+    return rows
+
+
+KINDS = ("line", "branch", "toggle")
+
+
+def summary(rows: Rows, lines: Sequence[str]) -> str:
+    """The result of a step in a few words: of its rows, its totals, or its last line."""
+    if claims := _of(rows, "proof"):
+        return f"{sum(map(_holds, claims.values()))} of {len(claims)} claims hold"
+    if subjects := _of(rows, "mutants").values():
+        different = sum(row["mutants"] - row["equal"] for row in subjects)
+        survived = sum(row["survived"] for row in subjects)
+        return f"{different - survived} of {different} killed"
+    totals = [line for line in lines if "compared with the model" in line]
+    return next(filter(None, reversed(totals or lines)), "")
+
+
+def _holds(row: Row) -> bool:
+    return row["verdict"] == "proved" and row["bug"] == "refuted"
+
+
+def step(name: str, command: Sequence[str]) -> int:
+    """Run a step, pass its output on, and keep its rows and its result."""
+    if name not in STEPS:
+        raise ValueError(f"step must be one of {', '.join(STEPS)}, not {name!r}")
+    before, lines = _digests(), []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.strip())
+    digest_of.cache_clear()
+    if _digests() == before:  # else nobody knows what was checked
+        rows = told(lines)
+        result = summary(rows, lines)
+        rows[f"step {name}"] = {"result": result, "passed": process.returncode == 0}
+        for label, row in rows.items():
+            _keep(label, row)
+    return process.returncode
+
+
+def _digests() -> list[str]:
+    return [digest_of(s) for s in (*SOURCES.values(), *(step.sources for step in STEPS.values()))]
+
+
+def _keep(label: str, row: Row) -> None:
+    kind, _, name = label.partition(" ")
+    now = time.time()
+    about = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime(now)),
+        "version": version_of("mxdot"),
+        "digest": digest_of(sources_of(kind, name)),
+    }
+    KEPT.put(Outcome(task_key(kind, name), label, {**row, **about}, finished=now))
+
+
+def results(folder: Path) -> list[Outcome]:
+    """The outcomes in a folder that can be read."""
+    kept = (Store(folder).get(file.stem) for file in sorted(folder.glob("*.json")))
+    return [outcome for outcome in kept if outcome is not None]
+
+
+def taken(rows: Rows) -> Rows:
+    """`rows` with what `make verify` kept."""
+    return rows | {outcome.label: outcome.value for outcome in results(KEPT.directory)}
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def state(kind: str, name: str, row: Row) -> str:
+    """The date of a row, marked where its sources have changed since."""
+    older = row["digest"] != digest_of(sources_of(kind, name))
+    return f"{row['date']}, older" if older else f"{row['date']}, {row['version']}"
+
+
+def _of(rows: Rows, kind: str) -> dict[str, Row]:
+    return {
+        label.partition(" ")[2]: row for label, row in rows.items() if label.startswith(f"{kind} ")
+    }
+
+
+def steps(rows: Rows) -> str:
+    """What each step checks, against what, and its last result."""
+    known, lines = _of(rows, "step"), []
+    for name, step in STEPS.items():
+        row = known.get(name)
+        result = "-" if row is None else ("" if row["passed"] else "FAILED: ") + row["result"]
+        when = "-" if row is None else state("step", name, row)
+        lines.append([step.says, step.oracle, f"`{step.command}`", result.replace("|", "/"), when])
+    return markdown(["checked", "against", "command", "last result", "when"], lines)
+
+
+def proofs(rows: Rows) -> str:
+    """Proved claims by group; a group is as old as its oldest row."""
+    groups: dict[str, dict[str, Row]] = {says: {} for says in GROUPS}
+    for name, row in _of(rows, "proof").items():
+        groups[group_of(name)][name] = row
+    lines = []
+    for says, known in groups.items():
+        if not known:
+            continue
+        proved = sum(map(_holds, known.values()))
+        bits = sorted(int(row["space"].partition("^")[2].split()[0]) for row in known.values())
+        seconds = sum(row["seconds"] for row in known.values())
+        when = _together(state("proof", name, row) for name, row in known.items())
+        count = f"{proved} of {len(known)}"
+        lines.append([says, count, f"2^{bits[0]} to 2^{bits[-1]}", duration(seconds), when])
+    return markdown(["proved for all inputs", "rows", "inputs", "time", "when"], lines)
+
+
+def _together(states: Iterable[str]) -> str:
+    found = list(states)
+    older = [text for text in found if text.endswith("older")]
+    return max(found) if not older else f"{min(found).partition(',')[0]}, {len(older)} older"
+
+
+def mutants(rows: Rows) -> str:
+    """Mutants by subject."""
+    lines = []
+    for name, row in _of(rows, "mutants").items():
+        different = row["mutants"] - row["equal"]
+        killed = different - row["survived"]
+        count = f"{killed} of {different}"
+        lines.append([f"`{name}`", count, str(row["equal"]), state("mutants", name, row)])
+    return markdown(["subject", "killed", "proved equal", "when"], lines)
+
+
+def coverage(rows: Rows) -> str:
+    """Points reached of those that no proof holds constant, by unit."""
+    lines = []
+    for name, row in _of(rows, "coverage").items():
+        pairs = [f"{row[kind][0]:,} of {row[kind][1]:,}" for kind in KINDS]
+        lines.append([f"`{name}`", *pairs, f"{row['reasons']:,}", state("coverage", name, row)])
+    return markdown(["unit", "lines", "branches", "toggles", "with a reason", "when"], lines)
+
+
+TABLES: dict[str, Callable[[Rows], str]] = {
+    "steps": steps, "proofs": proofs, "mutants": mutants, "coverage": coverage,
+}  # fmt: skip
+
+
+def render(text: str, rows: Rows) -> str:
+    """`text` with every marked table made anew."""
+
+    def table(match: re.Match[str]) -> str:
+        return f"<!-- evidence: {match[1]} -->\n{TABLES[match[1]](rows)}\n<!-- end -->"
+
+    return re.sub(r"<!-- evidence: (\w+) -->.*?<!-- end -->", table, text, flags=re.S)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line."""
+    if arguments[:1] == ["step"]:
+        return step(arguments[1], arguments[2:])
+    rows = taken(load())
+    save(rows)
+    write_file(PAGE, render(PAGE.read_text(encoding="utf-8"), rows))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,198 @@
+"""The registry of published figures: one row each, for `figures.py`.
+
+To register a figure: add a row; for a table put `<!-- figure: NAME -->` and `<!-- end -->` into its
+page and its function into `figure_tables.py`; then `make figures ARGS='--only NAME'`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import figure_tables as tables
+from figure_inputs import BUILD, Inputs, code, compared, files, flow, folders, reported, verilog
+
+Table = Callable[[Path], str]
+"""Function that makes Markdown of the folder that a command wrote."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, a table or a few that one command makes.
+
+    command: `{out}` stands for the folder to write to. pictures: files of that folder by the names
+    in docs that they get. tables: by the name between the marks in `page`. needs: what a machine
+    must have beyond two cores and the extra `compare`; a figure with needs is made when `--only` is
+    its name, and only then. seconds: time on two cores.
+    """
+
+    name: str
+    page: str
+    command: str
+    inputs: Callable[[], Inputs]
+    seconds: float
+    pictures: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    needs: str = ""
+
+    @property
+    def out(self) -> Path:
+        """The folder that the command writes to."""
+        return BUILD / self.name
+
+
+SCHEMES_CODE = ("model", "compare/schemes", "compare/accuracy", "util/data")
+REAL = "util/data/real/*"
+
+
+def study(
+    name: str,
+    page: str,
+    options: str,
+    seconds: float,
+    pictures: dict[str, str] | None = None,
+    tables: dict[str, Table] | None = None,
+) -> Figure:
+    """A figure of `mxdot compare` with these options, whose inputs follow from its tasks."""
+    command = f"mxdot compare {options} -o {{out}}"
+    inputs = partial(compared, command.format(out="build"))
+    return Figure(name, page, command, inputs, seconds, pictures or {}, tables or {})
+
+
+def area(name: str, rows: str, options: str, effort: str, seconds: float, table: Table) -> Figure:
+    """A table of `make area-report`."""
+
+    def inputs() -> Inputs:
+        from mxdot.synth import area_report
+
+        return reported(getattr(area_report, rows), effort)
+
+    command = f"python -m mxdot.synth.area_report {options}".strip()
+    return Figure(name, "area.md", command, inputs, seconds, tables={name: table})
+
+
+def errors() -> Inputs:
+    """Schemes on stored data."""
+    return {"code": code("mxdot.compare.schemes.measure", SCHEMES_CODE), "data": files(REAL)}
+
+
+def in_network() -> Inputs:
+    """Schemes in an encoder, and their units; the generator stands for their Verilog."""
+    return {
+        "code": code("mxdot.compare.schemes.comparison", SCHEMES_CODE),
+        "data": files("util/data/sentences.py"),
+        "Verilog": folders("hw", "model"),
+        "flow": flow("gates"),
+    }
+
+
+def array() -> Inputs:
+    """Matrix units; one of 2 x 2 stands for all."""
+    from mxdot.hw import generate
+    from mxdot.model import DotConfig
+    from mxdot.model.units import MatmulConfig
+
+    config = MatmulConfig(DotConfig("e4m3", accumulator="aligned:13"), rows=2, columns=2)
+    return {
+        "Verilog": verilog("array 2x2", lambda: [generate(config, "mxdot_matmul")]),
+        "flow": flow("gates"),
+        "code": folders("synth/arrays.py", "synth/roofline.py"),
+    }
+
+
+def machine_losses() -> Inputs:
+    """Losses of machines and areas of their units."""
+    from machine_figures import verilogs
+
+    return {
+        "code": code("mxdot.compare.accuracy.evaluation"),
+        "Verilog": verilog("machines", verilogs),
+        "flow": flow("gates"),
+        "command": folders("tools/machine_figures.py"),
+    }
+
+
+def programs(*names: str) -> Callable[[], Inputs]:
+    """Inputs of a run on a GPU: its programs and recipes, not kernels, which change no bit."""
+    return lambda: {"code": folders(*names), "data": files("examples/lm_text.py")}
+
+
+TRAINING = ("examples/train_lm.py", "examples/lm_network.py", "nn/recipe.py", "nn/recipes.py")
+SECTIONS = (
+    "--format e4m3,e5m2,int8 --accumulator exact,aligned:8,aligned:20,float32,hopper,int32 "
+    "--lanes 32 --process gates --data none --no-energy --extra docs/examples/macs.toml"
+)
+BOTH = (
+    "mxfp8_e4m3,mxfp8_e5m2,mxfp6_e2m3,mxfp6_e3m2,mxfp4,mxint8,fp8_e4m3_tensor,fp8_e4m3_row,"
+    "int8_tensor,int8_channel,int8_affine_channel,int4_channel,int4_g128,int4_affine_g128,msfp16,mx9,"
+    "mx6,mx4,vsquant4_u4,vsquant8_u6,nvfp4,mixed8,mixed6,mixed4"
+)
+APART = (
+    "int8_channel/int8_affine,int8_channel/mxint8,int4_g128/int8_affine_channel,int4_g128/mxint8,"
+    "int8_tensor/bfloat16,int8_channel/bfloat16,int4_channel/bfloat16,int4_g128/bfloat16"
+)
+
+FIGURES: tuple[Figure, ...] = (
+    study(
+        "clock", "area.md", "--study docs/examples/clock.toml", 480,
+        pictures={"clock-area.svg": "plots/clock-area-asap7.svg"},
+    ),
+    study(
+        "fraction_bits", "accumulators.md", "--study docs/examples/fraction_bits.toml", 120,
+        pictures={"accumulators-bits.svg": "plots/error-f-normal.svg"},
+        tables={"fraction_bits": tables.fraction_bits},
+    ),
+    study(
+        "lengths", "accumulators.md", "--study docs/examples/lengths.toml", 300,
+        pictures={"accumulators-lengths.svg": "plots/error-length-log-normal.svg"},
+        tables={"lengths": tables.lengths},
+    ),
+    study(
+        "sections", "accumulators.md", SECTIONS, 1200,
+        pictures={"accumulators-sections.svg": "plots/sections-gates.svg"},
+    ),
+    study(
+        "units", "accumulators.md",
+        "--study docs/examples/accumulators.toml --extra docs/examples/macs.toml", 1500,
+        tables={"units": tables.units},
+    ),
+    study(
+        "narrow", "accumulators.md", "--study docs/examples/narrow.toml", 900,
+        tables={"narrow": tables.narrow},
+    ),
+    Figure(
+        "schemes", "schemes.md", "mxdot compare errors -o {out}", errors, 120,
+        pictures={
+            "schemes.svg": "schemes.svg",
+            "schemes-clipping-int4.svg": "clipping-int4_tensor.svg",
+        },
+        tables={"schemes": tables.products, "clipping": tables.clipping},
+    ),
+    Figure(
+        "schemes_network", "schemes.md",
+        f"mxdot compare schemes {BOTH},{APART} --encoder 8 -o {{out}}", in_network, 1500,
+        pictures={"schemes-area.svg": "schemes.svg"}, tables={"network": tables.network},
+        needs="the extra real",
+    ),
+    area("area_units", "entries", "", "balanced", 720, tables.reported),
+    area("area_clock", "clocked", "--clock --effort speed", "speed", 900, tables.clocked),
+    Figure(
+        "array", "matmul.md", "mxdot array -o {out}", array, 600,
+        pictures={"matmul-area.svg": "area.svg", "matmul-roofline.svg": "roofline.svg"},
+    ),
+    Figure(
+        "machines", "machines.md", "python tools/machine_figures.py {out}/machines.csv",
+        machine_losses, 480, pictures={"machines.csv": "machines.csv"},
+    ),
+    Figure(
+        "training", "training.md",
+        "python examples/train_lm.py --out {out} --seeds 0 1 2 3 4 5",
+        programs(*TRAINING), 700, pictures={"training.svg": "losses.svg"}, needs="a GPU",
+    ),
+    Figure(
+        "training_sizes", "training.md",
+        "python examples/train_lm.py --out {out} --sizes small medium large "
+        "--variants bfloat16 mxfp8 fp8-tensor fp8-blocks",
+        programs(*TRAINING), 450, pictures={"training-sizes.svg": "losses.svg"}, needs="a GPU",
+    ),
+)  # fmt: skip

@@ -6,11 +6,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
+import contract
 import torch_stand_in
 
 torch_stand_in.install()
+contract.write()
 
 project = "mxdot"
 release = metadata.version("mxdot")
@@ -19,7 +21,7 @@ nb_execution_mode = "force"  # notebooks show what this version computes, or the
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds for a cell
 nb_render_markdown_format = "myst"  # with tables
-exclude_patterns = ["examples"]
+exclude_patterns = ["examples", "_generated"]
 html_theme = "furo"
 html_title = "mxdot"
 myst_heading_anchors = 3

@@ -87,6 +87,7 @@ def test_a_zero_c_takes_no_part_in_the_largest_exponent():
 
 
 @pytest.mark.parametrize("accumulator", HOPPER)
+@pytest.mark.contract("M9")
 def test_hopper_specials(accumulator):
     def result(a, b, c=0.0):
         a = MXArray(np.array([a, 0], np.uint8), np.array([UNIT], np.uint8), "e5m2", 2)
@@ -131,6 +132,7 @@ def test_promotion_every_128_elements():
     assert product(sixteenth, "hopper-promoted", c=2.0**21, k=32) == 2.0**21
 
 
+@pytest.mark.contract("M6")
 def test_ada_takes_sixteen_and_sixteen():
     terms = [(2**-9, 2**-9), *[(0, 0)] * 15, (256, 256), (-256, 256), *[(0, 0)] * 14]
     assert product(terms, "ada") == 0  # the first half's sum is lost beside the second's 2^16
@@ -183,6 +185,7 @@ def assert_sum_rounded_once(terms, c, result):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.contract("A2")
 def test_exact_rounds_once(fmt):
     cases = finite_cases("fsum", fmt, 2000, 1, 32)
     terms = (values(cases.a) * values(cases.b))[:, 0]
@@ -223,6 +226,7 @@ def test_e5m2_exact_sum_of_69_bits():
         assert product(terms, "exact", "e5m2", c=c) == (sign + 1) * 2.0**-32
 
 
+@pytest.mark.contract("A6")
 def test_float32_is_the_numpy_tree():
     for k in (1, 2, 3, 5, 8, 31, 32):
         cases = finite_cases("tree", "e5m2", 300, 2, k)
@@ -245,6 +249,7 @@ def test_float32_is_the_numpy_tree():
         np.testing.assert_array_equal(got, c + np.float32(0))
 
 
+@pytest.mark.contract("Q12", "A8")
 def test_int32_is_the_integer_sum():
     cases = finite_cases("int32", "int8", 500, 1, 32)
     integers = cases.a.codes.view(np.int8).astype(np.int64) * cases.b.codes.view(np.int8)

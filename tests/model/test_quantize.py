@@ -44,6 +44,7 @@ def check(blocks, fmt, rule, rounding, policy, words=None):
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.contract("Q1")
 def test_random_blocks(fmt, rule, rounding):
     rng = generator("quantize", fmt, rule, rounding)
     for k, n in ((1, 60), (16, 12), (32, 8), (48, 4), (128, 2)):
@@ -55,6 +56,7 @@ def test_random_blocks(fmt, rule, rounding):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.contract("Q2", "Q3", "Q4", "Q5")
 def test_boundaries_of_amax(fmt, rule):
     amax = edge_amax(fmt)
     rng = generator("amax", fmt, rule)
@@ -72,6 +74,7 @@ def test_boundaries_of_amax(fmt, rule):
     rule=st.sampled_from(RULES),
     policy=st.sampled_from(POLICIES),
 )
+@pytest.mark.contract("Q2")
 def test_any_float32(bits, fmt, rule, policy):
     blocks = np.array([bits], np.uint32).view(np.float32)
     check(blocks, fmt, rule, "nearest_even", policy)
@@ -127,17 +130,20 @@ def scale_of(value, fmt, rule):
         ("int8", 2 - 2**-7, 0, 1, 1),
     ],
 )
+@pytest.mark.contract("Q3", "Q4", "Q5")
 def test_scale_rules_by_hand(fmt, amax, floor, ceil, even):
     got = tuple(scale_of(amax, fmt, rule) for rule in RULES)
     assert got == (floor, ceil, even)
 
 
+@pytest.mark.contract("Q6")
 def test_zero_block():
     x = quantize(np.array([0.0, -0.0], np.float32), "e4m3", block_size=2)
     assert (x.scales.tolist(), x.codes.tolist()) == ([0], [0x00, 0x80])
     assert quantize(x.dequantize(), "int8", block_size=2).codes.tolist() == [0, 0]
 
 
+@pytest.mark.contract("Q9", "Q10", "S26", "S27", "S28")
 def test_nonfinite_policies_by_hand():
     x = np.array([[1, np.nan, 2, -3], [1, np.inf, 2, -np.inf], [1, 2, 3, 4]], np.float32)
     poisoned = quantize(x, "e5m2", block_size=4)

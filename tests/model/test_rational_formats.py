@@ -127,6 +127,7 @@ def test_encode_saturates_and_keeps_the_sign_of_zero():
     assert encode("int8", Fraction(-7, 128), "nearest_even") == 0xFC
 
 
+@pytest.mark.contract("Q8")
 def test_stochastic_rounding_compares_with_the_word():
     def up(x, word):
         return value("e2m1", encode("e2m1", x, "stochastic", word))
@@ -196,6 +197,7 @@ def test_quantised_elements():
                           [2**31, 2**31 - 1]) == (127, [0x7, 0x7])  # fmt: skip
 
 
+@pytest.mark.contract("Q6")
 def test_scale_ends():
     assert quantize_block([0, 0x80000000], "e2m1", "ceil", "nearest_even", "poison") == (0, [0, 8])
     # 2^-149 lies far below the smallest element at the smallest scale.
@@ -210,6 +212,7 @@ def test_scale_ends():
     assert quantize_block([MAX_FINITE], "int8", "ceil", "nearest_even", "poison") == (254, [0x7F])
 
 
+@pytest.mark.contract("Q9", "Q10")
 def test_nonfinite_policies():
     xs = [bits(448.0), INF, MINUS_INF, 0xFFC00001]
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
-from mxdot.model.accumulators import KINDS, accumulator
+from mxdot.model.accumulators import KINDS, Machine, accumulator
+from mxdot.model.accumulators.machine import CHECKED, MEASURED, MODELLED
 from mxdot.model.formats import Specials
 from mxdot.model.products import Pair
 from mxdot.model.schemes import SCHEMES, Scheme, bits_per_element
@@ -105,22 +106,28 @@ def accumulators() -> str:
     return rows("| accumulator | rule | registers at 32 lanes |", lines)
 
 
+STATUS = {MEASURED: "measured", CHECKED: "checked", MODELLED: "model"}
+FIGURES = ("normal 1024", "normal 16384", "log-normal 16384")
+"""Columns of docs/machines.csv, which tools/machine_figures.py measured."""
+
+
 def machines() -> str:
-    """The machines, presets among them."""
-    lines = []
-    for machine in MACHINES.values():
-        facts = machine.source + (f"; {machine.note}" if machine.note else "")
-        rule = f"{machine.operands_text} | {machine.rule}"
-        lines.append(f"| `{machine.name}` | {rule} | {facts} | {machine.status} |")
-    return rows("| machine | operands | rule | source, and what else | status |", lines)
-
-
-def machine_figures() -> str:
-    """What tools/machine_figures.py measured."""
+    """The machines, those of one rule and one set of operands in a row, with their figures."""
     with (ROOT / "docs" / "machines.csv").open(encoding="utf-8", newline="") as file:
-        header, *measured = csv.reader(file)
-    lines = [f"| `{name}` | " + " | ".join(losses) + " |" for name, *losses in measured]
-    return rows(f"| {' | '.join(header)} |", lines)
+        figures = {row["machine"]: row for row in csv.DictReader(file)}
+    groups: dict[tuple[str, str], list[Machine]] = {}
+    for machine in MACHINES.values():
+        groups.setdefault((machine.operands_text, machine.rule), []).append(machine)
+    lines = []
+    for (operands, rule), same in groups.items():
+        names = ", ".join(f"`{machine.name}`" for machine in same)
+        status = listed(STATUS[machine.status] for machine in same)
+        row = figures[same[0].name]
+        losses = ", ".join(row[name] for name in FIGURES)
+        lanes = row["unit"].removesuffix(" lanes")
+        area = f"{row['NAND2']} / {lanes}"
+        lines.append(f"| {names} | {operands} | {rule} | {status} | {losses} | {area} |")
+    return rows("| machine | operands | rule | status | SNR, dB | NAND2 / lanes |", lines)
 
 
 def sections() -> str:
@@ -224,7 +231,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "formats": formats,
     "accumulators": accumulators,
     "machines": machines,
-    "machine_figures": machine_figures,
     "sections": sections,
     "schemes": schemes,
     "recipes": recipes,

@@ -1,5 +1,6 @@
 """Which kernel computes a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
 
+from collections import ChainMap
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
-OTHERS = (*amd.KERNELS, Fixed, GroupSums)
+KNOWN = ChainMap(emulate.KERNELS, dict.fromkeys((*amd.KERNELS, Fixed, GroupSums)))
 
 
 def refusal(product: "Product") -> str | None:
@@ -25,7 +26,7 @@ def refusal(product: "Product") -> str | None:
         if rows > LARGEST_ROWS:
             return f"a and b must have at most {LARGEST_ROWS} rows, not {rows}"
     rule = product.accumulator
-    reason = without_part((*emulate.KERNELS, *OTHERS), rule, "KERNELS of gpu/kernels/emulate.py")
+    reason = without_part(KNOWN, rule, "KERNELS of gpu/kernels/emulate.py")
     if reason is not None:
         return reason
     formats = product.formats

@@ -4,14 +4,12 @@ docs/numerics.md states the rules. To add an accumulator, `register` its class; 
 shows what else it needs, by an example. To add a real machine, add a row to `MACHINES`.
 """
 
-import os
 import re
 from collections.abc import Container, Mapping
-from functools import cache
-from importlib import import_module
 from itertools import takewhile
 from typing import TypeVar
 
+from ..plugins import load_plugins
 from .aligned import Aligned
 from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator, FixedRegister
 from .exact import Exact, Int32
@@ -27,7 +25,6 @@ __all__ = [
     "MAX_FRACTION_BITS",
     "NAN_DEFAULT",
     "NAN_NVIDIA",
-    "PLUGINS",
     "PRESETS",
     "Accumulator",
     "Aligned",
@@ -54,8 +51,6 @@ __all__ = [
 
 KINDS: dict[str, type[Accumulator]] = {}
 """Accumulators by the first word of their text."""
-PLUGINS = "MXDOT_PLUGINS"
-"""Environment variable: names of modules, with commas, that register accumulators."""
 Kind = TypeVar("Kind", bound=type[Accumulator])
 
 
@@ -79,12 +74,6 @@ for _kind in (Exact, Aligned, Fused, Fixed, Float32, Float16, BFloat16, Int32):
     register(_kind)
 
 
-@cache
-def _import_plugins(names: str) -> None:
-    for name in filter(None, names.split(",")):
-        import_module(name.strip())
-
-
 Part = TypeVar("Part")
 
 
@@ -99,7 +88,7 @@ def accumulator(value: Accumulator | str) -> Accumulator:
         raise TypeError(f"accumulator must be an Accumulator or its text, not {value!r}")
     keyword, *arguments = value.strip().lower().split(":")
     if keyword not in KINDS:
-        _import_plugins(os.environ.get(PLUGINS, ""))
+        load_plugins()
     if keyword in MACHINES and not arguments:
         return MACHINES[keyword]
     try:
@@ -130,6 +119,8 @@ def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator, table: s
 
 def without_part(parts: Container[type[Accumulator]], rule: Accumulator, table: str) -> str | None:
     """Reason why `parts`, called `table` in messages, cannot serve `rule`; None if they can."""
+    if type(rule) not in parts:
+        load_plugins()
     if type(rule) in parts:
         return None
     return f"accumulator {rule} must have its class {type(rule).__name__} in {table}"

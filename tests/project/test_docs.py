@@ -1,13 +1,16 @@
 """The documentation says what the code does."""
 
 import importlib.util
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from doc_examples import PAGES, PARTS, examples, run
+from doc_examples import PAGES, PARTS, examples, files, run, shown, shown_commands
 from mxdot.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +71,29 @@ def test_a_dead_link_is_noticed():
     assert dead == ["#two", "numerics.md#nowhere", "x.md"]
 
 
+@pytest.mark.parametrize(("page", "example", "output"), shown("model"))
+def test_an_example_prints_what_the_page_shows(page, example, output, capsys):
+    if page.removeprefix("docs/") not in TUTORIALS:
+        run(page, [example])
+        assert capsys.readouterr().out == output
+
+
+@pytest.mark.parametrize(("page", "commands", "output"), shown_commands())
+def test_commands_print_what_the_page_shows(page, commands, output, tmp_path):
+    for name, text in files(page).items():
+        (tmp_path / name).write_text(text)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-ec", commands],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == (output, 0), done.stderr
+
+
 TUTORIALS = ("choose.md", "weights.md")
 PRINTED = {
     "README.md": ("5 3", "[-6.465332 15.283203]", "[-6.4651833 15.280552 ]"),
@@ -85,6 +111,7 @@ def test_examples_run(page, capsys):
 
 def test_no_example_is_left_out():
     parts = sum(len(blocks) for part in PARTS for blocks in examples(part).values())
+    parts += sum(len(files(page)) for page in PAGES)
     assert parts == sum(text.count("```python") for text in PAGES.values()) > 20
     assert set(EXAMPLES) >= {*TUTORIALS, *PRINTED, "machines.md"}
 

@@ -78,7 +78,13 @@ def test_an_example_prints_what_the_page_shows(page, example, output, capsys):
         assert capsys.readouterr().out == output
 
 
-@pytest.mark.parametrize(("page", "commands", "output"), shown_commands())
+IN_WHOLE = ("architecture.md", "probe.md")
+"""Pages that show all of what their commands print; others show a part."""
+
+
+@pytest.mark.parametrize(
+    ("page", "commands", "output"), [x for x in shown_commands() if x[0] in IN_WHOLE]
+)
 def test_commands_print_what_the_page_shows(page, commands, output, tmp_path):
     for name, text in files(page).items():
         (tmp_path / name).write_text(text)

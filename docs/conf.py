@@ -8,10 +8,12 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 
+import contract
 import evidence
 import torch_stand_in
 
 torch_stand_in.install()
+contract.write()
 
 project = "mxdot"
 release = metadata.version("mxdot")
@@ -20,7 +22,7 @@ nb_execution_mode = "force"  # notebooks show what this version computes, or the
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds for a cell
 nb_render_markdown_format = "myst"  # with tables
-exclude_patterns = ["examples"]
+exclude_patterns = ["examples", "_generated"]
 html_theme = "furo"
 html_title = "mxdot"
 myst_heading_anchors = 3

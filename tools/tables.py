@@ -14,22 +14,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
-from mxdot.model.accumulators import KINDS, accumulator
+from mxdot.model.accumulators import KINDS, Machine, accumulator
+from mxdot.model.accumulators.machine import CHECKED, MEASURED, MODELLED
 from mxdot.model.formats import Specials
 from mxdot.model.products import Pair
-from mxdot.model.schemes import SCHEMES, bits_per_element
+from mxdot.model.schemes import SCHEMES, Scheme, bits_per_element
 from mxdot.model.units import MatmulConfig, QuantizeConfig, UnitConfig
 from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 
 ROOT = Path(__file__).parent.parent
 FILES = (
     "docs/numerics.md",
+    "docs/numerics-schemes.md",
     "docs/dot-unit.md",
     "docs/architecture.md",
     "docs/machines.md",
     "docs/matrix-unit.md",
     "docs/recipes.md",
-    "docs/dot-unit.md",
     "docs/quantizer.md",
     "docs/matmul.md",
 )
@@ -47,17 +48,22 @@ def rows(header: str, lines: list[str]) -> str:
     return "\n".join([header, "|" + "---|" * columns, *lines])
 
 
-def special_codes(fmt: ElementFormat) -> tuple[str, str]:
+def special_codes(fmt: ElementFormat) -> str:
     """Codes of infinity and NaN, by fields."""
     ones, zero = "1" * fmt.exponent_bits, "0" * fmt.mantissa_bits
     if fmt.specials is Specials.NAN_ONLY:
-        return "none", f"`s.{ones}.{'1' * fmt.mantissa_bits}`"
+        return f"NaN `s.{ones}.{'1' * fmt.mantissa_bits}`"
     if fmt.specials is Specials.FNUZ:
-        return "none", f"`1.{'0' * fmt.exponent_bits}.{zero}`"
+        return f"NaN `1.{'0' * fmt.exponent_bits}.{zero}`"
     if fmt.specials is Specials.IEEE:
-        others = "{01,10,11}" if fmt.mantissa_bits == 2 else "others"
-        return f"`s.{ones}.{zero}`", f"`s.{ones}.{others}`"
-    return "none", "none"
+        return f"Inf `s.{ones}.{zero}`, NaN other `s.{ones}.*`"
+    return "none"
+
+
+def exact_sum_bits(fmt: ElementFormat) -> int:
+    """Magnitude bits of the exact sum of 32 products."""
+    pair = Pair(fmt, fmt)
+    return int(32 * max(pair.largest, -pair.least) * 2.0**-pair.lsb).bit_length()
 
 
 def formats() -> str:
@@ -69,20 +75,19 @@ def formats() -> str:
         )
         one = 2**fmt.mantissa_bits
         largest = f"{fmt.largest_code}/{one}" if fmt.is_integer else f"{fmt.largest_finite:g}"
-        inf, nan = special_codes(fmt)
         bias = "-" if fmt.is_integer else fmt.bias
         lines.append(
             f"| `{fmt.name}` | {fmt.bits} | {fields} | {bias} | {fmt.emax} | {largest} "
-            f"| {power(fmt.smallest)} | {inf} | {nan} |"
+            f"| {power(fmt.smallest)} | {special_codes(fmt)} | {exact_sum_bits(fmt)} |"
         )
     low, high = E8M0.exponent_range
     lines.append(
         f"| `{E8M0.name}` (scale) | {E8M0.bits} | exponent | {E8M0.bias} | - | 2^{high} "
-        f"| 2^{low} | none | `0x{E8M0.nan_code:X}` |"
+        f"| 2^{low} | NaN `0x{E8M0.nan_code:X}` | - |"
     )
     return rows(
-        "| format | bits | fields s.e.m | bias | emax | largest finite | smallest positive "
-        "| Inf | NaN |",
+        "| format | bits | s.e.m | bias | emax | largest finite | smallest positive "
+        "| special codes | sum of 32 |",
         lines,
     )
 
@@ -101,48 +106,28 @@ def accumulators() -> str:
     return rows("| accumulator | rule | registers at 32 lanes |", lines)
 
 
-def presets() -> str:
-    """The presets' data."""
-    lines = [
-        f"| `{p.name}` | {p.terms} | `fused:{p.fraction_bits}` "
-        f"| {'float32' if p.result_bits == 23 else f'RZ to {p.result_bits} fraction bits'} "
-        f"| {p.promote or '-'} | `0x{p.nan_bits:X}` | {p.source} |"
-        for p in PRESETS.values()
-    ]
-    return rows(
-        "| preset | terms a step | rule | step's result | promoted every | NaN | source |", lines
-    )
+STATUS = {MEASURED: "measured", CHECKED: "checked", MODELLED: "model"}
+FIGURES = ("normal 1024", "normal 16384", "log-normal 16384")
+"""Columns of docs/machines.csv, which tools/machine_figures.py measured."""
 
 
 def machines() -> str:
-    """The machines, presets among them."""
-    lines = []
-    for machine in MACHINES.values():
-        facts = machine.source + (f"; {machine.note}" if machine.note else "")
-        rule = f"{machine.operands_text} | {machine.rule}"
-        lines.append(f"| `{machine.name}` | {rule} | {facts} | {machine.status} |")
-    return rows("| machine | operands | rule | source, and what else | status |", lines)
-
-
-def machine_figures() -> str:
-    """Figures that tools/machine_figures.py measured."""
+    """The machines, those of one rule and one set of operands in a row, with their figures."""
     with (ROOT / "docs" / "machines.csv").open(encoding="utf-8", newline="") as file:
-        header, *measured = csv.reader(file)
-    lines = [f"| `{name}` | " + " | ".join(losses) + " |" for name, *losses in measured]
-    return rows(f"| {' | '.join(header)} |", lines)
-
-
-def widths() -> str:
-    """Bits of the exact sum of 32 products."""
+        figures = {row["machine"]: row for row in csv.DictReader(file)}
+    groups: dict[tuple[str, str], list[Machine]] = {}
+    for machine in MACHINES.values():
+        groups.setdefault((machine.operands_text, machine.rule), []).append(machine)
     lines = []
-    for fmt in FORMATS.values():
-        pair = Pair(fmt, fmt)
-        largest = max(pair.largest, -pair.least)
-        total = int(32 * largest * 2.0**-pair.lsb).bit_length()
-        lines.append(
-            f"| {fmt.name} x {fmt.name} | 2^{pair.lsb} | 32 x {largest:.16g} | {total} + sign |"
-        )
-    return rows("| product | unit | largest sum of 32 | bits for the exact sum |", lines)
+    for (operands, rule), same in groups.items():
+        names = ", ".join(f"`{machine.name}`" for machine in same)
+        status = listed(STATUS[machine.status] for machine in same)
+        row = figures[same[0].name]
+        losses = ", ".join(row[name] for name in FIGURES)
+        lanes = row["unit"].removesuffix(" lanes")
+        area = f"{row['NAND2']} / {lanes}"
+        lines.append(f"| {names} | {operands} | {rule} | {status} | {losses} | {area} |")
+    return rows("| machine | operands | rule | status | SNR, dB | NAND2 / lanes |", lines)
 
 
 def sections() -> str:
@@ -164,17 +149,36 @@ def sections() -> str:
     return rows("| accumulator | sections at 32 lanes | registers | interval when chained |", lines)
 
 
+def listed(texts: Iterable[str]) -> str:
+    """Distinct texts, in their order; words that all of them begin with, once."""
+    distinct = list(dict.fromkeys(texts))
+    start = distinct[0].rpartition(" ")[0] + " "
+    if all(text.startswith(start) for text in distinct):
+        distinct[1:] = [text.removeprefix(start) for text in distinct[1:]]
+    return ", ".join(distinct)
+
+
 def schemes() -> str:
-    """The schemes' data."""
-    lines = []
+    """The schemes' data, alike ones in one row, and their sources."""
+    groups: dict[tuple[str, ...], list[Scheme]] = {}
     for scheme in SCHEMES.values():
-        elements = ", ".join(map(str, scheme.elements))
-        levels = "; ".join(map(str, scheme.levels))
-        lines.append(
-            f"| `{scheme.name}` | {elements} | {levels} | {'yes' if scheme.zero_point else '-'} "
-            f"| {float(bits_per_element(scheme)):.9g} | {scheme.source} |"
+        alike = re.sub(
+            r"(?<!float)(?<!float\d)\d", "", "; ".join(map(str, (*scheme.elements, *scheme.levels)))
         )
-    return rows("| scheme | elements | scales, outermost first | z | bits | source |", lines)
+        groups.setdefault((alike, str(scheme.zero_point), scheme.source), []).append(scheme)
+    sources = list(dict.fromkeys(source for *_, source in groups))
+    lines = []
+    for (*_, source), same in groups.items():
+        names = listed(f"`{scheme.name}`" for scheme in same)
+        elements = listed(" / ".join(map(str, scheme.elements)) for scheme in same)
+        zero = ", with z" if same[0].zero_point else ""
+        levels = [[str(level) for level in scheme.levels] for scheme in same]
+        scales = "; ".join(map(listed, zip(*levels, strict=True)))
+        bits = listed(f"{float(bits_per_element(scheme)):.9g}" for scheme in same)
+        number = sources.index(source) + 1
+        lines.append(f"| {names} | {elements}{zero} | {scales} | {bits} | {number} |")
+    table = rows("| scheme | elements | scales, outermost first | bits | source |", lines)
+    return "\n".join([table, "", *(f"{i}. {source}" for i, source in enumerate(sources, 1))])
 
 
 def recipes() -> str:
@@ -226,10 +230,7 @@ def options(kind: type[UnitConfig], others: Iterable[str] = ()) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "formats": formats,
     "accumulators": accumulators,
-    "presets": presets,
     "machines": machines,
-    "machine_figures": machine_figures,
-    "widths": widths,
     "sections": sections,
     "schemes": schemes,
     "recipes": recipes,

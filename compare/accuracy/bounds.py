@@ -149,14 +149,14 @@ SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 def bound(rule: Accumulator, terms: Terms) -> F64:
     """Bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
-    return by_kind(_BOUNDS, rule, "_BOUNDS of compare/accuracy/bounds.py")(rule, terms) * SLACK
+    return by_kind(BOUNDS, rule, "BOUNDS of compare/accuracy/bounds.py")(rule, terms) * SLACK
 
 
 def has_bound(rule: Accumulator) -> bool:
     """True where there is a bound; for machines, for `fused:F` in steps of neighbours."""
     if isinstance(rule, Preset) and rule.permuted:
         return False
-    return type(rule) in _BOUNDS
+    return type(rule) in BOUNDS
 
 
 def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:
@@ -287,7 +287,7 @@ def _fused_steps(rule: Fused, terms: Terms, first: int, stop: int) -> F64:
     return error
 
 
-_BOUNDS: dict[type[Accumulator], Callable[..., F64]] = {
+BOUNDS: dict[type[Accumulator], Callable[..., F64]] = {
     Exact: _exact,
     Int32: _exact,
     Aligned: _aligned,

@@ -49,13 +49,13 @@ def run_exact(rule: Accumulator, steps: Steps, c: Tensor) -> Tensor:
 
 
 def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
-    """Terms cut F bits below the largest unit digit; RZ block sum."""
+    """Terms on a grid F bits below the largest unit digit; RZ block sum."""
     fraction_bits = accumulator.fraction_bits
 
     def block_sum(step: Step) -> WideSum:
         exponent = step.largest_exponent
         largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero blocks: any grid
-        terms = (step.products * power64(fraction_bits - largest)[..., None]).trunc_()
+        terms = accumulator.on_grid(step.products * power64(fraction_bits - largest)[..., None])
         total = exact_sum(terms, fraction_bits + 2, 0)
         exact = total.rounded_to_odd() * power64(largest - fraction_bits)
         return times_factor(toward_zero(exact).to(torch.float64), step.factor)

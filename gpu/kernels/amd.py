@@ -30,6 +30,7 @@ from .arithmetic import (
     pair_and_c_to_odd,
     power64,
     sum_to_odd,
+    truncate,
     two_sum,
 )
 from .emulate import (
@@ -281,7 +282,7 @@ def _part(zero, operands, s, COUNT: tl.constexpr, RULE: tl.constexpr, WALK: tl.c
     a_units, b_units = operands[1], operands[3]
     unit, none = largest(a_units, b_units, COUNT, zero, WALK)
     grid = RULE.fraction_bits - tl.where(none, 0, unit)
-    high, low, special = aligned_sum(operands, COUNT, zero, grid, WALK)
+    high, low, special = aligned_sum(operands, COUNT, zero, grid, WALK, truncate)
     return sum_to_odd(high, low, WALK.width), tl.where(none, LOWEST, unit + s), special
 
 

@@ -186,24 +186,28 @@ def sum_as_two(high, low, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def truncate(x, WIDTH: tl.constexpr, ODD: tl.constexpr = False):
-    """(high, low): the integer RZ(x) for a sum of WIDTH; x has at most 24 significant bits.
-
-    ODD: x rounded to odd instead.
-    """
+def truncate(x, WIDTH: tl.constexpr):
+    """(high, low): the integer RZ(x) for a sum of WIDTH; x has at most 24 significant bits."""
     if WIDTH == 0:
         low = x.to(tl.int32)
-        low = _odd_integer(x, low) if ODD else low
         return low, low
     elif WIDTH == 1:
         low = x.to(tl.int64)
-        low = _odd_integer(x, low) if ODD else low
         return low, low
     else:
         high = (x * (1 / 4294967296)).to(tl.int64)
-        rest = x - high.to(x.dtype) * 4294967296.0
-        low = rest.to(tl.int64)
-        return high, _odd_integer(rest, low) if ODD else low
+        return high, (x - high.to(x.dtype) * 4294967296.0).to(tl.int64)
+
+
+@triton.jit
+def truncate_to_odd(x, WIDTH: tl.constexpr):
+    """(high, low) as `truncate`, of x rounded to odd."""
+    high, low = truncate(x, WIDTH)
+    if WIDTH < 2:
+        low = _odd_integer(x, low)
+        return low, low
+    else:  # only a part below 2^32 loses digits
+        return high, _odd_integer(x - high.to(x.dtype) * 4294967296.0, low)
 
 
 @triton.jit

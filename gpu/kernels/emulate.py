@@ -31,7 +31,7 @@ from ...model.accumulators import (
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
 from ..tensors.formats import FLOAT32_FRACTION
-from .arithmetic import INT32, INT64, PAIR, is_finite
+from .arithmetic import INT32, INT64, PAIR, is_finite, truncate, truncate_to_odd
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
@@ -42,16 +42,25 @@ if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # kinds of a Rule
-KERNELS: dict[type[Accumulator], int] = {
-    Exact: EXACT,
-    Int32: EXACT,
-    Aligned: ALIGNED,
-    BulkNormalized: ALIGNED,
-    Fused: FUSED,
-    Preset: FUSED,
-    Float32: FLOAT32,
-    Float16: FLOAT32,
-    BFloat16: FLOAT32,
+
+
+class Kernel(NamedTuple):
+    """Kind of a Rule, and the Triton function that makes integers of aligned terms."""
+
+    kind: int
+    cut: Any = truncate
+
+
+KERNELS: dict[type[Accumulator], Kernel] = {
+    Exact: Kernel(EXACT),
+    Int32: Kernel(EXACT),
+    Aligned: Kernel(ALIGNED),
+    BulkNormalized: Kernel(ALIGNED, truncate_to_odd),
+    Fused: Kernel(FUSED),
+    Preset: Kernel(FUSED),
+    Float32: Kernel(FLOAT32),
+    Float16: Kernel(FLOAT32),
+    BFloat16: Kernel(FLOAT32),
 }
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
@@ -76,7 +85,7 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
             f"steps of blocks of {block_size} elements except the last must be of one size, "
             f"not of {sizes[0]} and {other}"
         )
-    if KERNELS[type(rule)] == FLOAT32 and block_size > LONGEST_TREE:
+    if KERNELS[type(rule)].kind == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"
     return too_wide(_sum_bits(rule, a, b, sizes[0]))
 
@@ -86,9 +95,9 @@ class Rule(NamedTuple):
 
     kind: EXACT, ALIGNED, FUSED or FLOAT32. fraction_bits: of the grid below the largest unit digit,
     or of an exact sum. terms: per step. dropped: last fraction bits of float32 that RZ leaves out;
-    nearest: RNE instead. mantissa_bits, emin: the running value's format. promote: elements after
-    which a partial sum joins the sum, 0 for never. least: exponent of the grid. block: elements
-    under one scale. nan_bits: the float32 NaN of results.
+    nearest: RNE instead; odd: to odd. mantissa_bits, emin: the running value's format. promote:
+    elements after which a partial sum joins the sum, 0 for never. least: exponent of the grid.
+    block: elements under one scale. nan_bits: the float32 NaN of results.
     """
 
     kind: int
@@ -96,6 +105,7 @@ class Rule(NamedTuple):
     terms: int
     dropped: int
     nearest: bool
+    odd: bool
     mantissa_bits: int
     emin: int
     promote: int
@@ -120,7 +130,8 @@ def _width(rule: Accumulator, a: ElementFormat, b: ElementFormat, terms: int) ->
     """The integers that hold the sums of a step."""
     bits = _term_bits(rule, a, b) + math.ceil(math.log2(terms))
     # A product of aligned elements is less than 4 units, except that of two integers, (-2)^2.
-    below = rule.alignment_bits is not None and not (a.is_integer and b.is_integer)
+    may_be_4 = rule.rounds_up or (a.is_integer and b.is_integer)
+    below = rule.alignment_bits is not None and not may_be_4
     return INT32 if below and bits < INT32_BITS else sum_width(_sum_bits(rule, a, b, terms))
 
 
@@ -129,11 +140,12 @@ def _rule(product: "Product") -> Rule:
     fused = rule if isinstance(rule, Fused) else None
     least = None if fused is None else fused.least_exponent
     return Rule(
-        kind=KERNELS[type(rule)],
+        kind=KERNELS[type(rule)].kind,
         fraction_bits=-Pair(*product.formats).lsb if exact else rule.alignment_bits or 0,
         terms=rule.step_sizes(product.block_size)[0],
         dropped=FLOAT32_FRACTION - rule.step_fraction_bits,
         nearest=fused is not None and fused.rounds_to_nearest,
+        odd=isinstance(rule, BulkNormalized),
         mantissa_bits=rule.running.mantissa_bits,
         emin=rule.running.emin,
         promote=rule.promotes_every or 0,
@@ -181,10 +193,10 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, *layout)
     make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, *layout)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
-    odd = isinstance(product.accumulator, BulkNormalized)
-    walk = Walk(0, pack, 0, split, width, product.has_inf, odd)
+    walk = Walk(0, pack, 0, split, width, product.has_inf)
     grid, shape = programs(m, n, walk, width == INT32)
-    launch = Launch(_emulate, grid, RULE=rule, **shape)
+    cut = KERNELS[type(product.accumulator)].cut
+    launch = Launch(_emulate, grid, RULE=rule, CUT=cut, **shape)
 
     def work(
         a_codes: Tensor, b_codes: Tensor, a_scales: Tensor, b_scales: Tensor, c: Tensor | None
@@ -251,7 +263,7 @@ def store_tile(result, values, row, column, m, n):
 
 
 @triton.jit
-def _step(c, s, operands, count, RULE: tl.constexpr, WALK: tl.constexpr):
+def _step(c, s, operands, count, RULE: tl.constexpr, WALK: tl.constexpr, CUT: tl.constexpr):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     a_values, a_units, b_values, b_units = operands
     F: tl.constexpr = RULE.fraction_bits
@@ -262,13 +274,13 @@ def _step(c, s, operands, count, RULE: tl.constexpr, WALK: tl.constexpr):
         block = tl.where(is_finite(special), special, 0.0).to(tl.float64)
         new = add_block(known, block, s, RULE.mantissa_bits, RULE.emin)
     elif RULE.kind == 0:
-        high, low, special = sum_terms(a_values, b_values, count, zero, 2.0**F, WALK)
+        high, low, special = sum_terms(a_values, b_values, count, zero, 2.0**F, WALK, CUT)
         new = add_exact(known, high, low, s - F, WALK.width)
     else:
         unit, none = largest(a_units, b_units, count, zero, WALK)
         exponent = grid_exponent(unit, none, known, s, RULE)
         grid = F - exponent + (s if RULE.kind == 2 else 0)
-        high, low, special = aligned_sum(operands, count, zero, grid, WALK)
+        high, low, special = aligned_sum(operands, count, zero, grid, WALK, CUT)
         if RULE.kind == 1:
             new = add_aligned(known, high, low, exponent, s, RULE, WALK)
         else:
@@ -295,6 +307,7 @@ def _emulate(
     blocks,
     RULE: tl.constexpr,
     WALK: tl.constexpr,
+    CUT: tl.constexpr,
 ):
     TILE: tl.constexpr = WALK.tile
     BLOCK: tl.constexpr = RULE.block
@@ -325,7 +338,7 @@ def _emulate(
         b_scales += b_stride
         for start in range(0, BLOCK, TERMS):
             count = TERMS if BLOCK % TERMS == 0 else tl.minimum(TERMS, BLOCK - start)
-            c = _step(c, s, (a_values, a_units, b_values, b_units), count, RULE, WALK)
+            c = _step(c, s, (a_values, a_units, b_values, b_units), count, RULE, WALK, CUT)
             a_values += count * STRIP
             a_units += count * STRIP
             b_values += count * STRIP

@@ -27,6 +27,7 @@ from .arithmetic import (
     nearest_even,
     pair_magnitude,
     power64,
+    truncate,
 )
 from .emulate import start_tile, store_tile, sum_width, too_wide
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
@@ -187,7 +188,7 @@ def _int64_register(
     value = _add_int64(zero, _significand(known), exponent32(known) - FRACTION32 - L, REGISTER)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
-        _, low, terms = sum_terms(a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK)
+        _, low, terms = sum_terms(a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK, truncate)
         exponent = s + (LSB - L)
         value = _add_int64(value, low, exponent, REGISTER)
         special += tl.where(is_finite(terms), 0.0, terms)
@@ -332,7 +333,9 @@ def _wide_register(
     _add_limbs(limbs, limb_stride, limb_count, zero, start, exponent, REGISTER)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
-        high, low, terms = sum_terms(a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK)
+        high, low, terms = sum_terms(
+            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK, truncate
+        )
         exponent = s + (LSB - L)
         _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, REGISTER)
         special += tl.where(is_finite(terms), 0.0, terms)

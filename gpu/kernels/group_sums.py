@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...model.accumulators.group_sums import GroupSums
 from ...model.products import Pair
-from .arithmetic import INT32, exponent32, is_finite, power64, toward_zero
+from .arithmetic import INT32, exponent32, is_finite, power64, toward_zero, truncate
 from .emulate import start_tile, store_tile
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
 from .terms import Walk, largest_magnitude, sum_terms
@@ -138,7 +138,7 @@ def _sum_groups(
             b_group += TERMS * STRIP
         total = (known.to(tl.float64) * power64(F - largest)).to(tl.int64)
         for _ in range(count):
-            _, units, _ = sum_terms(a_values, b_values, TERMS, zero, 2.0**-LSB, WALK)
+            _, units, _ = sum_terms(a_values, b_values, TERMS, zero, 2.0**-LSB, WALK, truncate)
             shift = _scale(a_scales, b_scales) - largest + (F + LSB)
             total += (units.to(tl.float64) * power64(shift)).to(tl.int64)
             a_values += TERMS * STRIP

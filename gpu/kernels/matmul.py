@@ -1,5 +1,6 @@
 """Choice of the kernel for a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
 
+from collections import ChainMap
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
-KNOWN = (*emulate.KERNELS, *amd.KERNELS, Fixed, GroupSums)
+KNOWN = ChainMap(emulate.KERNELS, dict.fromkeys((*amd.KERNELS, Fixed, GroupSums)))
 
 
 def refusal(product: "Product") -> str | None:

@@ -76,7 +76,7 @@ def add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
 def add_aligned(c, high, low, exponent, s, RULE: tl.constexpr, WALK: tl.constexpr):
     """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
     total = sum_to_odd(high, low, WALK.width) * power64(exponent - RULE.fraction_bits)
-    block = odd(total) if WALK.odd else toward_zero(total, 0)
+    block = odd(total) if RULE.odd else toward_zero(total, 0)
     if WALK.split:  # which may overflow
         known = tl.where(is_finite(block), block, 0.0)
         added = _add_rounded(c, known.to(tl.float64), s, RULE, WALK)
@@ -87,7 +87,7 @@ def add_aligned(c, high, low, exponent, s, RULE: tl.constexpr, WALK: tl.constexp
 
 @triton.jit
 def _add_rounded(c, block, s, RULE: tl.constexpr, WALK: tl.constexpr):
-    if WALK.odd:
+    if RULE.odd:
         return add_block_to_odd(c, block, s)
     else:
         return add_block(c, block, s, RULE.mantissa_bits, RULE.emin)

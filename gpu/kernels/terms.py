@@ -3,6 +3,8 @@
 Functions work on a tile of dot products. The rows of both operands lie side by side, and one load
 takes a pack of terms per row (operands.py). Counts of terms are multiples of the pack.
 
+CUT: a Triton function like `truncate`, from a float32 to the integer (high, low) of a WIDTH.
+
 operands: the pointers (a_values, a_units, b_values, b_units) of a step. zero: a float32 tile of
 zeros, laid out over threads as the running values are.
 """
@@ -14,7 +16,7 @@ import triton.language as tl
 
 from ...model.formats import FLOAT16, FLOAT32, FLOAT64
 from ...model.products import NO_EXPONENT
-from .arithmetic import exponent32, power32, power64, truncate
+from .arithmetic import exponent32, power32, power64
 from .operands import STRIP
 
 NONE = tl.constexpr(NO_EXPONENT)
@@ -30,8 +32,7 @@ class Walk(NamedTuple):
 
     tile: rows and columns of a program. pack: terms per load. unroll: loads under way at once.
     split: whether elements are significands with exponents (`operands.is_split`). width: INT32,
-    INT64 or PAIR, for integer sums. has_inf: whether an element may be infinite. odd: whether terms
-    are rounded to odd instead of toward zero.
+    INT64 or PAIR, for integer sums. has_inf: whether an element may be infinite.
     """
 
     tile: int
@@ -40,7 +41,6 @@ class Walk(NamedTuple):
     split: bool
     width: int
     has_inf: bool
-    odd: bool = False
 
 
 @triton.jit
@@ -126,8 +126,8 @@ def largest(a_units, b_units, count, zero, WALK: tl.constexpr):
 
 
 @triton.jit
-def _sum_split(operands, count, zero, grid, WALK: tl.constexpr):
-    """`sum_terms` of RZ(term x 2^grid) of split elements; `special` is finite where all terms
+def _sum_split(operands, count, zero, grid, WALK: tl.constexpr, CUT: tl.constexpr):
+    """`sum_terms` of CUT(term x 2^grid) of split elements; `special` is finite where all terms
     are."""
     PACK: tl.constexpr = WALK.pack
     a_values, a_units, b_values, b_units = operands
@@ -144,7 +144,7 @@ def _sum_split(operands, count, zero, grid, WALK: tl.constexpr):
             significand = _product(a, b, i, A, B)
             # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
             exponent = tl.maximum(_unit(a_unit, b_unit, i) + grid, -126)
-            upper, lower = truncate(significand * power32(exponent), WALK.width, WALK.odd)
+            upper, lower = CUT(significand * power32(exponent), WALK.width)
             low += lower
             if WALK.width == 2:
                 high += upper
@@ -153,8 +153,8 @@ def _sum_split(operands, count, zero, grid, WALK: tl.constexpr):
 
 
 @triton.jit
-def sum_terms(a_values, b_values, count, zero, scale, WALK: tl.constexpr):
-    """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
+def sum_terms(a_values, b_values, count, zero, scale, WALK: tl.constexpr, CUT: tl.constexpr):
+    """(high, low, special): the sum of CUT(term x scale), and the float32 sum of the terms, which
     says what infinite terms give (0 where there can be none)."""
     PACK: tl.constexpr = WALK.pack
     dtype: tl.constexpr = tl.int32 if WALK.width == 0 else tl.int64
@@ -167,7 +167,7 @@ def sum_terms(a_values, b_values, count, zero, scale, WALK: tl.constexpr):
         a, b = _pack(a_values, k, WALK), _pack(b_values, k, WALK)
         for i in tl.static_range(PACK):
             term = _product(a, b, i, A, B)
-            upper, lower = truncate(term * scale, WALK.width, WALK.odd)
+            upper, lower = CUT(term * scale, WALK.width)
             low += lower
             if WALK.width == 2:
                 high += upper
@@ -177,15 +177,15 @@ def sum_terms(a_values, b_values, count, zero, scale, WALK: tl.constexpr):
 
 
 @triton.jit
-def aligned_sum(operands, count, zero, grid, WALK: tl.constexpr):
-    """(high, low, special) as in `sum_terms`, of RZ(term x 2^grid), for elements split or not."""
+def aligned_sum(operands, count, zero, grid, WALK: tl.constexpr, CUT: tl.constexpr):
+    """(high, low, special) as in `sum_terms`, of CUT(term x 2^grid), for elements split or not."""
     if WALK.split:
-        return _sum_split(operands, count, zero, grid, WALK)
+        return _sum_split(operands, count, zero, grid, WALK, CUT)
     else:
         a_values, b_values = operands[0], operands[2]
         # Beyond these limits every term is far below the grid, or zero.
         scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
-        return sum_terms(a_values, b_values, count, zero, scale, WALK)
+        return sum_terms(a_values, b_values, count, zero, scale, WALK, CUT)
 
 
 @triton.jit

@@ -2,6 +2,7 @@
 the loop of float_loop.py.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
@@ -83,7 +84,12 @@ class Offset(Section):
 
 
 class Align(Section):
-    """Each product truncated F bits below the largest unit digit."""
+    """Each product truncated F bits below the largest unit digit.
+
+    A subclass with another `shifter`, a component with the ports of `AlignShifter`, may round.
+    """
+
+    shifter: Callable[..., AlignShifter] = AlignShifter
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -109,7 +115,7 @@ class Align(Section):
         sticky = []
         for index in range(widths.config.lanes):
             product = self.i.products[index]
-            shift = submodule(m, f"shift{index}", AlignShifter(widths, widths.exponent_bits))
+            shift = submodule(m, f"shift{index}", self.shifter(widths, widths.exponent_bits))
             m.d.comb += [
                 shift.significand.eq(product.significand),
                 shift.inverts.eq(product.sign),

@@ -1,8 +1,7 @@
 """Accumulators: for each its parameters, its rule and the sections of its unit.
 
-docs/numerics.md states the rules. To add an accumulator, write a module
-here and register its class in `KINDS`; docs/architecture.md lists what else it needs. To add a real
-machine, add a row to `MACHINES`.
+docs/numerics.md states the rules. To add an accumulator, `register` its class; docs/architecture.md
+shows what else it needs, by an example. To add a real machine, add a row to `MACHINES`.
 """
 
 import re
@@ -10,6 +9,7 @@ from collections.abc import Container, Mapping
 from itertools import takewhile
 from typing import TypeVar
 
+from ..plugins import load_plugins
 from .aligned import Aligned
 from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator, FixedRegister
 from .bulk import BulkNormalized
@@ -46,14 +46,36 @@ __all__ = [
     "by_kind",
     "check_known",
     "is_foreign",
+    "register",
     "warn_of_operands",
     "without_part",
 ]
 
-KINDS: dict[str, type[Accumulator]] = {
-    kind.syntax.split(":")[0]: kind
-    for kind in (Exact, Aligned, Fused, Fixed, Float32, Float16, BFloat16, Int32, BulkNormalized)
-}
+KINDS: dict[str, type[Accumulator]] = {}
+"""Accumulators by the first word of their text."""
+Kind = TypeVar("Kind", bound=type[Accumulator])
+
+
+def register(kind: Kind) -> Kind:
+    """Make an accumulator known by the first word of its `syntax`; a decorator of its class.
+
+    TypeError for another thing than a subclass of Accumulator, ValueError for a word that is taken.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Accumulator)):
+        raise TypeError(f"kind must be a subclass of Accumulator, not {kind!r}")
+    word = kind.syntax.split(":")[0]
+    known = KINDS.get(word)
+    # A notebook that runs a cell again makes its class anew.
+    if word in MACHINES or (known and known.__qualname__ != kind.__qualname__):
+        raise ValueError(f"syntax of {kind.__name__} must begin with a new word, not {word!r}")
+    KINDS[word] = kind
+    return kind
+
+
+for _kind in (Exact, Aligned, Fused, Fixed, Float32, Float16, BFloat16, Int32, BulkNormalized):
+    register(_kind)
+
+
 Part = TypeVar("Part")
 
 
@@ -67,6 +89,8 @@ def accumulator(value: Accumulator | str) -> Accumulator:
     if not isinstance(value, str):
         raise TypeError(f"accumulator must be an Accumulator or its text, not {value!r}")
     keyword, *arguments = value.strip().lower().split(":")
+    if keyword not in KINDS:
+        load_plugins()
     if keyword in MACHINES and not arguments:
         return MACHINES[keyword]
     try:
@@ -97,6 +121,8 @@ def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator, table: s
 
 def without_part(parts: Container[type[Accumulator]], rule: Accumulator, table: str) -> str | None:
     """Reason why `parts`, called `table` in messages, cannot serve `rule`; None if they can."""
+    if type(rule) not in parts:
+        load_plugins()
     if type(rule) in parts:
         return None
     return f"accumulator {rule} must have its class {type(rule).__name__} in {table}"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..arrays import Array, namespace
 from ..pipeline.placement import Section
 from ..pipeline.sections import (
     FLOAT_LOOP,
@@ -39,7 +40,7 @@ class Aligned(Narrowable):
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
             units = step.largest_unit
             largest = np.where(units == NO_EXPONENT, 0, units)  # all-zero blocks: any grid
-            terms = truncate(step.products, fraction_bits - largest, record, active)
+            terms = truncate(step.products, fraction_bits - largest, record, active, self.on_grid)
             total = exact_sum(terms, fraction_bits + 2, 0)
             odd = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
             result = rounding.toward_zero(odd).astype(np.float64)
@@ -51,6 +52,10 @@ class Aligned(Narrowable):
             return times_factor(result, step.factor)
 
         return add_blocks(self, block_sum, steps, c, record)
+
+    def on_grid(self, terms: Array) -> Array:
+        """Integers for terms in units of their grid: RZ."""
+        return namespace(terms).trunc(terms)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """Alignment, sum and loop, with a cut where the sum has more digits than a float32."""

@@ -50,6 +50,7 @@ class Accumulator:
     sums_groups: groups are summed exactly and count in the alignment by their scales.
     takes_significands: a unit takes scales that are not powers of two.
     overflow_meets_c: a block that overflows meets a special c as an infinity; elsewhere c decides.
+    rounds_up: an aligned term may be the multiple of its grid above the product.
     """
 
     syntax: ClassVar[str]
@@ -63,6 +64,7 @@ class Accumulator:
     sums_groups: ClassVar[bool] = False
     takes_significands: ClassVar[bool] = False
     overflow_meets_c: ClassVar[bool] = False
+    rounds_up: ClassVar[bool] = False
 
     @property
     def rule(self) -> str:
@@ -283,10 +285,16 @@ def times_factor(block: Array, factor: Array | None) -> WideSum:
         return WideSum(*rounding.clear_special_error(*rounding.two_product(block, factor)))
 
 
-def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray) -> F64:
-    """RZ(terms x 2^exponent) as integers; records lost bits where `active`."""
+def truncate(
+    terms: F64,
+    exponent: NDArray[np.int64],
+    record: Recorder,
+    active: NDArray,
+    cut: Callable[[F64], F64] = np.trunc,
+) -> F64:
+    """RZ(terms x 2^exponent) as integers; records lost bits where `active`. cut: in place of RZ."""
     scaled = terms * np.ldexp(1.0, exponent)[..., None]
-    truncated = np.trunc(scaled)
+    truncated = cut(scaled)
     if record.flags:
         record.truncated((truncated != scaled).any(axis=-1) & active)
     return truncated

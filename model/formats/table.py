@@ -12,6 +12,7 @@ from dataclasses import astuple, replace
 from functools import cache
 
 from ..errors import choice
+from ..plugins import load_plugins
 from .codes import Specials
 from .floating import FloatFormat, Flushed
 from .integer import MOST_SCALE_BITS, IntegerFormat, UnsignedFormat
@@ -74,7 +75,10 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
         return value
     if not isinstance(value, str):
         raise TypeError(f"{name} must be an ElementFormat or its name, not {value!r}")
-    return FORMATS[choice(name, value.strip().lower(), FORMATS)]
+    word = value.strip().lower()
+    if word not in FORMATS:
+        load_plugins()
+    return FORMATS[choice(name, word, FORMATS)]
 
 
 def scale_format(name: str) -> ScaleFormat:

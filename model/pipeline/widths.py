@@ -229,7 +229,8 @@ class Widths:
     def largest_term(self) -> int:
         """Largest magnitude of a term, aligned to F bits or placed on the exact grid."""
         if self.config.accumulator.alignment_bits is not None:
-            return (self.largest_product << self.fraction_bits) >> self.product_fraction_bits
+            units, digits = self.largest_product << self.fraction_bits, self.product_fraction_bits
+            return -(-units >> digits) if self.config.accumulator.rounds_up else units >> digits
         return self.largest_product << self.exponent_span
 
     @property

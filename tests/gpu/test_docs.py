@@ -2,7 +2,7 @@
 
 import pytest
 
-from doc_examples import examples, run
+from doc_examples import examples, run, shown
 
 EXAMPLES = {
     f"{page}-{i}": block
@@ -18,3 +18,9 @@ def test_readme_and_docs_have_examples():
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(name):
     run(name, [EXAMPLES[name]])
+
+
+@pytest.mark.parametrize(("page", "example", "output"), shown("gpu"))
+def test_an_example_prints_what_the_page_shows(page, example, output, capsys):
+    run(page, [example])
+    assert capsys.readouterr().out == output

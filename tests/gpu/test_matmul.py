@@ -43,6 +43,7 @@ SHAPES = [(32, 3), (1, 4), (4, 2), (33, 2), (48, 3), (128, 2)]  # block size, bl
 
 @on_devices
 @pytest.mark.parametrize("accumulator", ACCUMULATORS)
+@pytest.mark.contract("C1")
 def test_random_products(accumulator, device):
     rng = generator("gpu matmul", accumulator)
     for pair, (k, blocks) in product(PAIRS, SHAPES[:2]):
@@ -52,6 +53,7 @@ def test_random_products(accumulator, device):
 
 @on_devices
 @pytest.mark.parametrize("accumulator", [name for name in ACCUMULATORS if name != "int32"])
+@pytest.mark.contract("A13", "A14")
 def test_random_products_of_other_elements(accumulator, device):
     rng = generator("gpu matmul", accumulator, "other")
     for pair in OTHER_PAIRS:
@@ -87,6 +89,7 @@ def test_every_pair_of_codes(pair, device):
 
 
 @on_devices
+@pytest.mark.contract("P3")
 def test_every_pair_of_scales(device):
     """Both ends of E8M0 and of float32, the NaN scale included."""
     scales = np.arange(256, dtype=np.uint8)[:, None]
@@ -129,6 +132,7 @@ MINUS = 0x8000
         ((LARGE, INF | MINUS), (LARGE, INF)),
     ],
 )
+@pytest.mark.contract("P4")
 def test_overflow_and_infinities(first, second, accumulator, device):
     """A special term, or a running value that overflowed, decides; no later overflow counts."""
     codes = np.array([[*first, *second]], np.uint16)
@@ -285,6 +289,7 @@ def test_narrower_results(name, accumulator, device):
 
 @on_devices
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
+@pytest.mark.contract("A7", "R1", "R3", "R5")
 def test_every_rounding_to_16_bits(name, device):
     """c alone, through an empty product: every 16-bit pattern with the low bits of a tie or not."""
     high = np.arange(2**16, dtype=np.uint32) << 16

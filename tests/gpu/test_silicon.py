@@ -229,6 +229,7 @@ def test_operands_are_of_their_class(operands):
 @pytest.mark.triton
 @pytest.mark.parametrize("operands", CLASSES)
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.contract("M5")
 def test_silicon_is_the_model(rule, operands):
     """16 million dot products each; `python -m mxdot.gpu.hardware.agreement` compares billions."""
     for pair in pairs_of(rule):
@@ -250,6 +251,7 @@ def test_matmul_runs_on_silicon(rule):
 @pytest.mark.cuda
 @pytest.mark.triton
 @pytest.mark.parametrize("rule", ["hopper-bf16", "hopper-tf32"])
+@pytest.mark.contract("M24", "M25")
 def test_the_least_exponent(rule):
     """2^e less a product 2^-d below it, all d: it counts down to 25 digits below 2^-133."""
     ((fmt, _),) = pairs_of(rule)

@@ -63,6 +63,7 @@ def check_exact(rng, scheme, shape, dtype, executor, device):
 
 @pytest.mark.parametrize("scheme", PACKED, ids=str)
 @pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.contract("T29")
 def test_plain_pytorch_sums_exactly(scheme, device):
     rng = generator("weight only", scheme)
     for dtype in (torch.bfloat16, torch.float16):

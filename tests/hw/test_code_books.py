@@ -56,6 +56,7 @@ def lanes_of(array, formats):
 
 
 @pytest.mark.parametrize(("name", "rule"), [*product(MODES, RULES)] if FULL else FEW)
+@pytest.mark.contract("T7", "U7")
 def test_the_mode_comes_with_the_block(name, rule):
     rng = generator("code books", name, rule)
     config = DotConfig(MODES[name], LANES, rule)

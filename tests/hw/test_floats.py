@@ -183,6 +183,7 @@ def test_float_sum_of_a_wide_operand(width):
     ("rounding", "fraction_bits"), [("nearest_even", 23), ("toward_zero", 23), ("toward_zero", 13)]
 )
 @pytest.mark.parametrize("width", [5, 18, 24, 26, 27, 31, 75])
+@pytest.mark.contract("C2", "P8", "R3")
 def test_float_rounder(rounding, width, fraction_bits):
     nearest = rounding == "nearest_even"
     rng = generator("rounder", rounding, width, fraction_bits)
@@ -217,6 +218,7 @@ def test_a_rounder_to_nearest_has_all_fraction_bits():
 # The tree of `float32` ---------------------------------------------------------------------------
 
 
+@pytest.mark.contract("A6")
 def test_tree_adder_adds_like_numpy():
     """Normal values between 2^-64 and 2^64 and zeros, which is what a tree of products meets."""
     rng = generator("tree adder")
@@ -292,6 +294,7 @@ def interesting_float32(out: FloatFormat) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize(("out", "dtype"), [(FLOAT16, np.float16), (BFLOAT16, ml_dtypes.bfloat16)])
+@pytest.mark.contract("N1")
 def test_convert(out, dtype):
     x = interesting_float32(out)
     x = x[~np.isnan(x) | np.isin(bits_of(x), NANS)]
@@ -328,6 +331,7 @@ def test_convert(out, dtype):
 @pytest.mark.parametrize(
     ("out", "wants"), [(FLOAT16, (0x7E00, 0x7FFF)), (BFLOAT16, (0x7FC0, 0x7FFF))]
 )
+@pytest.mark.contract("N2")
 def test_convert_of_the_nans_that_results_have(out, wants):
     got = Evaluator(Convert(out))(i={"running": {"c": np.array(NANS)}})["o"]["result"]
     assert got["c"].tolist() == list(wants)

@@ -64,6 +64,7 @@ def check_decoder(evaluator: Evaluator, widths, fmt: ElementFormat, mode: int) -
 
 
 @pytest.mark.parametrize("name", [name for name, fmt in FORMATS.items() if fmt.bits <= 16])
+@pytest.mark.contract("F1")
 def test_every_code_of_a_decoder_of_one_format(name):
     widths = widths_of(name).a
     check_decoder(Evaluator(ElementDecoder(widths)), widths, FORMATS[name], 0)
@@ -86,6 +87,7 @@ def test_a_mode_past_the_last_selects_the_last_pair():
         check_decoder(Evaluator(ElementDecoder(widths)), widths, last, mode=3)
 
 
+@pytest.mark.contract("F6", "F9")
 def test_a_decoded_element_is_its_value():
     """The decoder's own reading of its outputs, against the values themselves."""
     fmt, widths = MX_FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a
@@ -160,6 +162,7 @@ def check_lane(evaluator: Evaluator, widths: Widths, mode: int) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), FORMAT_PAIRS)
+@pytest.mark.contract("P1", "P2")
 def test_every_code_pair_through_the_lane(a, b):
     widths = widths_of(f"{a}x{b}")
     check_lane(Evaluator(Lane(widths)), widths, 0)
@@ -184,6 +187,7 @@ def test_a_lane_is_as_wide_as_its_largest_product(a, b):
     assert exponents.max() == lowest + widths.exponent_span < zero + 2**widths.exponent_bits
 
 
+@pytest.mark.contract("T8", "T9", "T10", "U3")
 def test_every_pair_of_e4m3_scales():
     a, b = np.repeat(np.arange(128), 128), np.tile(np.arange(128), 128)
     got = Evaluator(ScaleMultiplier(E4M3))(a=a, b=b)
@@ -195,6 +199,7 @@ def test_every_pair_of_e4m3_scales():
     assert (got["exponent"][~nan].min(), got["exponent"][~nan].max()) == (-12, 16)
 
 
+@pytest.mark.contract("F5", "P3")
 def test_every_pair_of_scales():
     a, b = np.repeat(np.arange(256), 256), np.tile(np.arange(256), 256)
     got = Evaluator(ScaleAdder())(a=a, b=b)

@@ -39,6 +39,7 @@ def as_integers(x: schemes.ScaledArray) -> tuple[MXArray, np.ndarray]:
 
 @pytest.mark.parametrize("scheme", LANES)
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.contract("U2")
 def test_micro_exponent_schemes_are_integers_with_micro_exponents(scheme, rule):
     rng = np.random.default_rng(1)
     scale = 2.0 ** rng.integers(-6, 7, (2, 60, 64))
@@ -65,6 +66,7 @@ def test_micro_exponents_of_nothing_change_nothing(rule):
 
 
 @pytest.mark.parametrize("rule", ["exact", "fused:25", "float32"])
+@pytest.mark.contract("T13", "U1")
 def test_all_set_is_a_scale_of_a_quarter(rule):
     """True if no digit is cut that the quarter moves, and no exponent of c takes part."""
     rng = np.random.default_rng(3)
@@ -76,6 +78,7 @@ def test_all_set_is_a_scale_of_a_quarter(rule):
     assert (got * 4 == dot(a, b, rule)).all()
 
 
+@pytest.mark.contract("T3", "T17", "U1")
 def test_stages_tell_the_shifted_products():
     codes = np.array([[0x40, 0xC0, 0x00, 0x40]], np.uint8)  # 1, -1, 0, 1
     a = MXArray(codes, np.full((1, 1), 127, np.uint8), "int8", 4)

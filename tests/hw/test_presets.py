@@ -69,6 +69,7 @@ def test_facts_of_hopper_sums(unit):
 
 
 @every_unit
+@pytest.mark.contract("P6", "M9")
 def test_facts_of_hopper_nan(unit):
     payload = float(np.uint32(0x7FC00001).view(np.float32))
     blocks = [([NAN], [1.0], 0.0), ([], [], NAN), ([], [], payload)]
@@ -76,6 +77,7 @@ def test_facts_of_hopper_nan(unit):
 
 
 @with_infinities
+@pytest.mark.contract("M9")
 def test_facts_of_hopper_infinities(unit):
     blocks = [([INF], [1.0]), ([-INF], [1.0]), ([INF], [0.0]), ([INF, -INF], [1.0, 1.0])]
     assert results(unit, [(a, b, 0.0) for a, b in blocks]) == [
@@ -143,6 +145,7 @@ def test_promotion_groups(name, lanes):
         run.check()
 
 
+@pytest.mark.contract("M7")
 def test_promotion_happens_after_128_elements():
     """2^13 in c, then ones: in `hopper` they vanish below c's grid; a promoted sum keeps them."""
     lanes, blocks = 4, 64
@@ -159,6 +162,7 @@ def test_promotion_happens_after_128_elements():
     assert results == {"hopper": 2.0**14, "hopper-promoted": 2.0**14 + 0.25 * lanes * blocks}
 
 
+@pytest.mark.contract("M6")
 def test_ada_takes_sixteen_terms_at_a_time():
     """The second step sees the first one's sum, truncated to 13 fraction bits."""
     config = DotConfig(formats="e4m3", lanes=32, accumulator="ada")

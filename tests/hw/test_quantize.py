@@ -31,6 +31,7 @@ ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
     ("nonfinite", "source", "rounding"),
     some(product(["poison", "element"], SOURCES, ROUNDINGS), 2),
 )
+@pytest.mark.contract("Q3", "Q4", "Q5")
 def test_every_format_and_rule(source, rounding, nonfinite):
     config = QuantizeConfig(EVERY_FORMAT, 4, source, EVERY_RULE, rounding, nonfinite)
     check_blocks(config, random_blocks(config, np.random.default_rng(1), 6000))
@@ -52,6 +53,7 @@ def test_a_mode_past_the_last_selects_the_last_format(formats, options):
 
 
 @pytest.mark.parametrize(("fmt", "source"), some(product(EVERY_FORMAT.split(","), SOURCES), 2))
+@pytest.mark.contract("F10", "Q7", "Q9", "Q10")
 def test_one_format(fmt, source):
     """A unit of one format has narrower lanes than one with a mode."""
     config = QuantizeConfig(fmt, 4, source, EVERY_RULE, nonfinite="element", stages=2)
@@ -59,6 +61,7 @@ def test_one_format(fmt, source):
 
 
 @pytest.mark.parametrize("fmt", EVERY_FORMAT.split(","))
+@pytest.mark.contract("Q2", "Q6")
 def test_every_bfloat16_as_amax(fmt):
     """Every scale that there is: each finite value alone in its block, under every rule."""
     config = QuantizeConfig(fmt, 4, "bfloat16", EVERY_RULE)
@@ -82,6 +85,7 @@ def test_subnormal_floats(fmt, rounding):
 
 
 @pytest.mark.parametrize(("nonfinite", "source"), some(product(["poison", "element"], SOURCES), 2))
+@pytest.mark.contract("S33")
 def test_scales_under_an_outer_scale(source, nonfinite):
     """E4M3 scales of any float32 outer scale: both ends, subnormal ones, and what is no scale."""
     config = QuantizeConfig("e2m1", 4, source, nonfinite=nonfinite, scales="e4m3")
@@ -96,6 +100,7 @@ def test_every_format_under_an_outer_scale(rounding):
 
 
 @pytest.mark.parametrize(("fmt", "rounding"), [("e2m1", "nearest_even"), ("e4m3", "toward_zero")])
+@pytest.mark.contract("S13")
 def test_ties_under_every_scale(fmt, rounding):
     """Every E4M3 scale, under outer scales of many digits and subnormal ones: elements and their
     midpoints, exact, and the adjacent floats.
@@ -154,6 +159,7 @@ def test_a_lane_that_does_not_see_a_digit_is_found(monkeypatch):
     elaborated.cache_clear()
 
 
+@pytest.mark.contract("S15")
 def test_every_boundary_of_e4m3_scales():
     """amax where the scale changes, and its adjacent floats: ties between all scales, subnormal
     ones too, both ends and beyond, and zeros only.
@@ -177,6 +183,7 @@ def test_every_boundary_of_e4m3_scales():
     ("rounding", "nonfinite", "source"),
     some(product(ROUNDINGS, ["element", "poison"], SOURCES), 4),
 )
+@pytest.mark.contract("S16")
 def test_micro_exponents(source, nonfinite, rounding):
     formats = "sm8,sm5,sm3,int8,int4"
     config = QuantizeConfig(formats, 4, source, EVERY_RULE, rounding, nonfinite, micro=True)
@@ -194,6 +201,7 @@ def test_micro_exponents_of_every_pair():
 
 
 @pytest.mark.parametrize("source", some(SOURCES, 1))
+@pytest.mark.contract("S19", "S20", "S21")
 def test_sign_and_magnitude(source):
     formats = ",".join(f"sm{bits}" for bits in range(3, 9))
     config = QuantizeConfig(formats, 4, source, EVERY_RULE, nonfinite="element")

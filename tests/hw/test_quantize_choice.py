@@ -42,6 +42,7 @@ def test_every_square(largest):
     ("formats", "source", "rounding", "nonfinite"),
     some(product(BOOKS, SOURCES, ROUNDINGS, ["poison", "element"]), 13),
 )
+@pytest.mark.contract("S25")
 def test_every_book(formats, source, rounding, nonfinite):
     digits = {"float32": 8, "bfloat16": 3, "float16": 16}[source]
     config = QuantizeConfig(

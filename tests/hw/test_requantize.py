@@ -27,6 +27,7 @@ def check(component, value, rescale, shift, fmt, zero, sums):
 
 
 @pytest.mark.parametrize("fmt", INTEGERS.values(), ids=str)
+@pytest.mark.contract("I7")
 def test_every_small_value_by_every_shift(fmt):
     sums, shift = (x.ravel() for x in np.meshgrid(np.arange(-600, 600), np.arange(32)))
     zero = np.random.default_rng(1).integers(fmt.lowest, fmt.highest + 1, sums.shape)
@@ -34,6 +35,7 @@ def test_every_small_value_by_every_shift(fmt):
 
 
 @pytest.mark.parametrize("fmt", INTEGERS.values(), ids=str)
+@pytest.mark.contract("I8")
 def test_ties_and_limits_of_every_shift(fmt):
     """Sums at and next to every tie, and at both ends of the output's range and of INT32."""
     shift = np.arange(32)[:, None, None]
@@ -49,6 +51,7 @@ def test_ties_and_limits_of_every_shift(fmt):
 
 
 @pytest.mark.parametrize("fmt", INTEGERS.values(), ids=str)
+@pytest.mark.contract("I6")
 def test_products_of_a_multiplier(fmt):
     rng = np.random.default_rng(2)
     n = 63 * 300

@@ -135,6 +135,9 @@ def test_the_list_has_every_accumulator():
 
 
 @pytest.mark.parametrize("config", UNITS, ids=str)
+@pytest.mark.contract(
+    "C1", "A2", "A3", "A4", "A7", "R1", "R3", "R5", "T11", "T12", "T13", "T14", "U4"
+)
 def test_results_and_flags(config):
     """Many streams at once, each with gaps and stalls of its own."""
     work, rng = sides(config, 1200 if config.lanes < 32 else 400)
@@ -175,6 +178,7 @@ def test_results_of_a_stream_that_stalls_for_long():
     some([unit("aligned:13", "int8"), unit("hopper", "int8"), unit("fused:25", "int8")], 2),
     ids=str,
 )
+@pytest.mark.contract("A1")
 def test_a_long_chain(config):
     """A hundred blocks of one product and more; c grows until most of a block is cut off."""
     rng = generator("chain", str(config))

@@ -15,9 +15,35 @@ PARTS = {"gpu": ("nn", "gpu"), "compare": ("compare", "synth", "verify"), "model
 """Rooms per environment; an example belongs to the first environment whose room it names."""
 
 
+FILE = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.S)
+"""A block that is a file of the reader's, which its first line names."""
+SHOWN = re.compile(r"```(\w+)\n(?!# \w+\.py\n)([^`]*)```\n\n```\n([^`]*)```")
+"""A block of Python or of commands, and a block with what it prints."""
+
+
+def files(page: str) -> dict[str, str]:
+    """Files of the reader's on a page, by their names."""
+    return dict(FILE.findall(PAGES[page]))
+
+
+def shown(part: str) -> list[tuple[str, str, str]]:
+    """(page, example, output) of the examples of a part whose output the page shows."""
+    blocks = ((page, *block) for page, text in PAGES.items() for block in SHOWN.findall(text))
+    return [(p, x, out) for p, kind, x, out in blocks if kind == "python" and part_of(x) == part]
+
+
+def shown_commands() -> list[tuple[str, str, str]]:
+    """(page, commands, output) of commands whose output the page shows."""
+    blocks = ((page, *block) for page, text in PAGES.items() for block in SHOWN.findall(text))
+    return [(page, text, output) for page, kind, text, output in blocks if kind == "sh"]
+
+
 def examples(part: str) -> dict[str, list[str]]:
     """The examples of a part, by the names of their pages."""
-    pages = {name: re.findall(r"```python\n(.*?)```", text, re.S) for name, text in PAGES.items()}
+    pages = {
+        name: re.findall(r"```python\n(?!# \w+\.py\n)(.*?)```", text, re.S)
+        for name, text in PAGES.items()
+    }
     chosen = {
         page: [example for example in all_of_them if part_of(example) == part]
         for page, all_of_them in pages.items()

@@ -43,6 +43,9 @@ every_scheme = pytest.mark.parametrize("name", SCHEMES)
 
 
 @every_scheme
+@pytest.mark.contract(
+    "S4", "S5", "S6", "S7", "S8", "S9", "S10", "S11", "S12", "S15", "S18", "S22", "S23", "S29"
+)
 def test_random_matrices(name, backend):
     rng = generator("schemes", name)
     for scheme, (rows, columns) in backend.sizes(SCHEMES[name]):
@@ -62,6 +65,7 @@ def test_random_matrices(name, backend):
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @every_scheme
+@pytest.mark.contract("S19", "S20", "S21", "S26", "S27", "S28")
 def test_roundings_and_policies(name, rounding, backend):
     rng = generator("schemes", name, rounding)
     for nonfinite in NONFINITE:
@@ -72,6 +76,7 @@ def test_roundings_and_policies(name, rounding, backend):
 
 
 @every_scheme
+@pytest.mark.contract("S13", "S19", "S20", "S21")
 def test_ties(name, backend):
     """Multiples of half a step under a scale that is a power of two, where codes are ties."""
     scheme = shrunk(SCHEMES[name])
@@ -89,6 +94,7 @@ def test_ties(name, backend):
     patterns=st.lists(st.integers(0, 2**32 - 1), min_size=32, max_size=32),
     name=st.sampled_from(sorted(SCHEMES)),
 )
+@pytest.mark.contract("S14", "S29")
 def test_any_float32(backend, patterns, name):
     matrix = np.array(patterns, np.uint32).view(np.float32).reshape(2, 16)
     scheme = SCHEMES[name]
@@ -102,6 +108,7 @@ def test_any_float32(backend, patterns, name):
 
 @pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
 @pytest.mark.parametrize("name", [*MX, "msfp12", "mx9", "mixed4", "mixed8"])
+@pytest.mark.contract("S16")
 def test_rules_of_powers_of_two(name, rule, backend):
     scheme = shrunk(SCHEMES[name])
     scheme = replace(scheme, levels=tuple(replace(lev, rule=rule) for lev in scheme.levels))
@@ -125,6 +132,7 @@ OTHER_SCALES = {
 
 
 @pytest.mark.parametrize("scheme", OTHER_SCALES.values(), ids=OTHER_SCALES)
+@pytest.mark.contract("S8", "S9", "S10", "S11", "S12", "S15")
 def test_other_scales(scheme, backend):
     """Scales that no scheme of the table has."""
     rng = generator("other scales", scheme.name)
@@ -187,6 +195,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("error", "message", "x", "scheme", "options"), REFUSED)
+@pytest.mark.contract("S3")
 def test_refused_quantisation(error, message, x, scheme, options, backend):
     with pytest.raises(error, match=f"^{message}$"):
         backend.quantize(x, scheme, **options)
@@ -198,6 +207,9 @@ EVERY = [*((name, name) for name in SCHEMES), *PAIRS]
 
 
 @pytest.mark.parametrize("names", EVERY, ids="x".join)
+@pytest.mark.contract(
+    "T1", "T2", "T5", "T6", "T11", "T12", "T13", "T14", "T16", "T17", "T18", "T19"
+)
 def test_every_scheme_and_accumulator(names, backend):
     """The model takes every other accumulator for a scheme, the others for the next."""
     rng, number = generator("products", names), EVERY.index(names)
@@ -232,6 +244,7 @@ def wide_schemes():
 WIDE_RULES = ("exact", "aligned:13", "fused:25", "float32", "fixed:60:-30", "fixed:200:-99")
 
 
+@pytest.mark.contract("T8", "T9", "T10")
 def test_three_levels_and_wide_scales(backend):
     rng, wide = generator("levels"), list(wide_schemes())
     for left in wide:
@@ -242,6 +255,7 @@ def test_three_levels_and_wide_scales(backend):
 
 
 @pytest.mark.parametrize("text", ["exact", "float32", "aligned:40", "fixed:64:0"])
+@pytest.mark.contract("T15")
 def test_a_block_and_its_scale_may_need_more_than_53_bits(text, backend):
     """(2^23 + 1)(2^15 + 1)^2 is odd and has 54 bits; the block before takes the leading ones."""
     levels = (Level(TENSOR, FLOAT32), Level(block(1024), UnsignedFormat(16)))
@@ -265,6 +279,7 @@ def test_a_block_and_its_scale_may_need_more_than_53_bits(text, backend):
     number=st.integers(0, 2**32 - 1),
     lanes=st.integers(1, 40),
 )
+@pytest.mark.contract("T7")
 def test_any_pair_of_schemes(backend, names, text, kind, number, lanes):
     rng = np.random.default_rng(number)
     schemes = [shrunk(SCHEMES[name]) for name in names]
@@ -280,6 +295,7 @@ WEIGHT_ONLY = (
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["int4_g32", "int4_affine_g128", "int8_channel", "nvfp4", "mx9"])
+@pytest.mark.contract("T27", "T28", "T30")
 def test_weight_only(name, dtype, backend):
     rng = generator("weight-only", name, np.dtype(dtype).name)
     rows, outputs, columns = backend.weight_only_shape

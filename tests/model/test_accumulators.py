@@ -80,6 +80,7 @@ def test_text_round_trips(value):
     assert accumulator(str(value)) == value
 
 
+@pytest.mark.contract("M1")
 def test_presets_are_the_rows_of_the_contract():
     rows = {
         name: (p.terms, p.fraction_bits, p.result_bits, p.nan_bits, p.promote)
@@ -171,6 +172,7 @@ def test_bad_text(text):
         ("fixed:32:0:clip", "overflow of fixed must be one of saturate, wrap, not 'clip'"),
     ],
 )
+@pytest.mark.contract("A9")
 def test_numbers_out_of_range(text, message):
     with pytest.raises(ValueError) as refusal:  # noqa: PT011  # the whole message follows
         accumulator(text)

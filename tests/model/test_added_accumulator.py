@@ -30,5 +30,5 @@ def test_no_unit_is_generated(halved):
 
 def test_it_has_no_bound(halved):
     assert not has_bound(halved)
-    with refused("_BOUNDS of compare/accuracy/bounds.py"):
+    with refused("BOUNDS of compare/accuracy/bounds.py"):
         bound(halved, terms_of(A, A))

@@ -32,6 +32,7 @@ def test_axis(axis):
     np.testing.assert_array_equal(scales, last.scales)
 
 
+@pytest.mark.contract("Q8")
 def test_stochastic_words_follow_the_axis():
     x = normal(8, 6)
     words = np.random.default_rng(2).integers(0, 2**32, x.shape, dtype=np.uint32)
@@ -61,6 +62,7 @@ def test_empty():
 # Input dtypes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("Q1")
 def test_dtypes():
     wide = normal(4, 32)
     for dtype in (np.float16, ml_dtypes.bfloat16):
@@ -99,6 +101,7 @@ def test_dtypes_refused():
 
 
 @pytest.mark.parametrize("name", [name for name, fmt in FORMATS.items() if fmt.bits <= 8])
+@pytest.mark.contract("Q11")
 def test_dequantize_is_exact(name):
     """Every code under scales of every kind, against the oracle; 2^128 and above is infinite."""
     codes = np.arange(2 ** FORMATS[name].bits, dtype=np.uint8)
@@ -120,6 +123,7 @@ def test_dequantize_is_exact(name):
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16", "tf32"])
+@pytest.mark.contract("Q11")
 def test_dequantize_of_sixteen_bits_rounds_once(name):
     fmt, rng = FORMATS[name], np.random.default_rng(3)
     codes = np.flatnonzero(np.isfinite(fmt.values)).astype(fmt.dtype)
@@ -136,6 +140,7 @@ def test_dequantize_of_sixteen_bits_rounds_once(name):
             assert np.signbit(got) == np.signbit(fmt.values[code])
 
 
+@pytest.mark.contract("Q11")
 def test_dequantize_nan_scale():
     x = MXArray(np.zeros(64, np.uint8), np.array([0xFF, 127], np.uint8), "e4m3")
     assert np.isnan(x.dequantize()[:32]).all()
@@ -161,6 +166,7 @@ def test_quantisation_error(name, rule):
 # Refusals ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("Q1", "Q12")
 def test_lengths_refused():
     with pytest.raises(
         ValueError,
@@ -226,6 +232,7 @@ def test_scalar_refused():
         (TypeError, "format must be an ElementFormat or its name, not None", {"format": None}),
     ],
 )  # fmt: skip
+@pytest.mark.contract("F2")
 def test_raw_codes_refused(error, message, arguments):
     legal = {
         "codes": np.zeros((2, 32), np.uint8),

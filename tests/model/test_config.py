@@ -54,6 +54,7 @@ def test_text_and_objects_make_equal_units():
         ("e2m1, e3m2 ,int8xe4m3", [("e2m1", "e2m1"), ("e3m2", "e3m2"), ("int8", "e4m3")]),
     ],
 )
+@pytest.mark.contract("F4")
 def test_format_pairs(text, pairs):
     want = tuple((FORMATS[a], FORMATS[b]) for a, b in pairs)
     assert format_pairs(text) == format_pairs(pairs) == format_pairs(want) == want
@@ -83,6 +84,7 @@ def test_str_names_every_choice():
     assert str(unit) == ("e2m1,int8xe4m3 fixed:48:-20:wrap x8 stages 3 bfloat16 no-status no-c")
 
 
+@pytest.mark.contract("U6")
 def test_scales_of_a_beat():
     unit = DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16)
     assert (unit.scale_bits, unit.scale_blocks) == (7, 4)
@@ -233,6 +235,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         (TypeError, "load_c must be True or False, not None", {"load_c": None}),
     ],
 )
+@pytest.mark.contract("U4")
 def test_refused(error, message, arguments):
     with pytest.raises(error) as refusal:
         DotConfig(**arguments)
@@ -284,6 +287,7 @@ def test_a_sequence_of_formats_is_modes_and_a_pair_is_nested():
     assert DotConfig([(E5M2, E4M3)]).formats_text == "e5m2xe4m3"
 
 
+@pytest.mark.contract("M8")
 def test_lanes_do_not_pass_a_promotion():
     preset = Preset(
         name="own",

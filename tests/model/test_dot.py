@@ -96,6 +96,7 @@ def assert_sum_rounded_once(terms, c, result):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.contract("A2")
 def test_exact_rounds_once(fmt):
     cases = finite_cases("fsum", fmt, 2000, 1, 32)
     terms = (values(cases.a) * values(cases.b))[:, 0]
@@ -136,6 +137,7 @@ def test_e5m2_exact_sum_of_69_bits():
         assert product(terms, "exact", "e5m2", c=c) == (sign + 1) * 2.0**-32
 
 
+@pytest.mark.contract("A6")
 def test_float32_is_the_numpy_tree():
     for k in (1, 2, 3, 5, 8, 31, 32):
         cases = finite_cases("tree", "e5m2", 300, 2, k)
@@ -158,6 +160,7 @@ def test_float32_is_the_numpy_tree():
         np.testing.assert_array_equal(got, c + np.float32(0))
 
 
+@pytest.mark.contract("Q12", "A8")
 def test_int32_is_the_integer_sum():
     cases = finite_cases("int32", "int8", 500, 1, 32)
     integers = cases.a.codes.view(np.int8).astype(np.int64) * cases.b.codes.view(np.int8)

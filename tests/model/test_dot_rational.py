@@ -91,6 +91,9 @@ def test_default_counts():
 
 
 @pytest.mark.parametrize(("kind", "pair"), COMBINATIONS)
+@pytest.mark.contract(
+    "C1", "F4", "P5", "A1", "A3", "A7", "A13", "A14", "R1", "R2", "R3", "R4", "R5", "M4"
+)
 def test_fast_equals_rational(kind, pair):
     rng = generator(kind, pair)
     count = EACH_INT32 if kind == "int32" else EACH_WIDER if pair in WIDER else EACH
@@ -105,6 +108,7 @@ def test_fast_equals_rational(kind, pair):
 
 
 @pytest.mark.parametrize("text", [texts[0] for texts in KINDS.values()])
+@pytest.mark.contract("P4", "A12")
 def test_every_class_alone(text):
     """Each class of operands, scales and running values: short runs that name what breaks."""
     pair = ("int8", "int8") if text == "int32" else ("e5m2", "e5m2")

@@ -28,6 +28,7 @@ def oracle_codes(name, values, rounding, words=None):
 
 @pytest.mark.parametrize("rounding", DETERMINISTIC)
 @pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.contract("Q7")
 def test_encode_at_every_boundary(name, rounding):
     points = boundaries(name)
     got = FORMATS[name].encode(points, rounding)
@@ -35,6 +36,7 @@ def test_encode_at_every_boundary(name, rounding):
 
 
 @pytest.mark.parametrize("name", BYTES)
+@pytest.mark.contract("Q7")
 def test_nearest_is_nearest(name):
     """No oracle's algorithm: no value near the chosen one is nearer, the even code wins."""
     fmt = FORMATS[name]
@@ -91,6 +93,7 @@ def test_every_bfloat16(name, rounding):
 
 
 @pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.contract("F10", "Q8")
 def test_saturates_and_keeps_signs(name):
     fmt = FORMATS[name]
     sign = 1 << (fmt.bits - 1)
@@ -103,6 +106,7 @@ def test_saturates_and_keeps_signs(name):
 
 
 @pytest.mark.parametrize("name", ["e4m3fnuz", "e5m2fnuz"])
+@pytest.mark.contract("F3", "F12")
 def test_fnuz_has_one_zero_and_one_nan(name):
     fmt = FORMATS[name]
     got = fmt.encode(np.array([0.0, -0.0, 1e-300, -1e-300, 1e300, -1e300, np.inf, -np.inf]))
@@ -111,12 +115,14 @@ def test_fnuz_has_one_zero_and_one_nan(name):
     assert fmt.negated(np.array([0, 0x80, 0x7F, 0xFF], np.uint8)).tolist() == [0, 0x80, 0xFF, 0x7F]
 
 
+@pytest.mark.contract("F6")
 def test_int8_has_one_zero_and_no_minus_two():
     fmt = FORMATS["int8"]
     got = fmt.encode(np.array([0.0, -0.0, -1e-9, -2.0, -np.inf, np.inf, -1.0, 1.992]))
     assert got.tolist() == [0, 0, 0, 0x81, 0x81, 0x7F, 0xC0, 0x7F]
 
 
+@pytest.mark.contract("F11")
 def test_nan():
     nans = np.array([np.nan, -np.nan])
     assert FORMATS["e4m3"].encode(nans).tolist() == [0x7F, 0x7F]
@@ -130,6 +136,7 @@ def test_nan():
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.contract("Q8")
 def test_stochastic_equals_the_oracle(name):
     rng = np.random.default_rng(1)
     points = np.concatenate([boundaries(name)] * 3)

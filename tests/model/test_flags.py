@@ -45,6 +45,7 @@ def test_nothing(accumulator):
 
 
 @pytest.mark.parametrize("accumulator", ALL)
+@pytest.mark.contract("G2")
 def test_invalid(accumulator):
     assert flags(accumulator, [one(NAN)]) == {"invalid"}
     assert flags(accumulator, [one(INF, 0.0)]) == {"invalid"}
@@ -56,6 +57,7 @@ def test_invalid(accumulator):
 
 
 @pytest.mark.parametrize("accumulator", FLOATING)
+@pytest.mark.contract("P5", "G3")
 def test_overflow(accumulator):
     high = [one(1.0, s=127)]
     assert flags(accumulator, high) == set()
@@ -67,6 +69,7 @@ def test_overflow(accumulator):
     assert "overflow" in flags(accumulator, [one(2.0, s=127), one(1.0)])
 
 
+@pytest.mark.contract("G3")
 def test_overflow_by_rounding():
     half_ulp = one(1.0, s=103)
     assert flags("exact", [half_ulp], c=LARGEST) == {"overflow", "inexact"}
@@ -75,6 +78,7 @@ def test_overflow_by_rounding():
     assert flags("blackwell", [one(2.0, s=103)], c=LARGEST) == {"overflow", "inexact"}
 
 
+@pytest.mark.contract("G3")
 def test_overflow_of_a_register():
     """A register may hold more than float32 does."""
     assert flags("fixed:640:-286", [one(2.0, s=127)]) == {"overflow", "inexact"}
@@ -84,6 +88,7 @@ def test_overflow_of_a_register():
 
 
 @pytest.mark.parametrize("accumulator", ["exact", "fused:25", "float32", "fixed:640:-286"])
+@pytest.mark.contract("G4")
 def test_underflow(accumulator):
     assert flags(accumulator, [one(1.0, s=-149)]) == set()  # subnormal and exact
     assert flags(accumulator, [one(1.5, s=-149)]) == {"underflow", "inexact"}
@@ -94,6 +99,7 @@ def test_underflow(accumulator):
     assert flags(accumulator, rounded) == {"inexact"}  # normal: no underflow
 
 
+@pytest.mark.contract("G4")
 def test_underflow_to_the_smallest_normal():
     """Tininess is that of the rounded result: RNE up to 2^-126 is inexact alone."""
     c = 2.0**-126 - 2.0**-149
@@ -107,6 +113,7 @@ def test_hopper_truncates_a_subnormal_c():
     assert flags("hopper", [one(0.0)], c=2.0**-140) == {"inexact"}
 
 
+@pytest.mark.contract("G5")
 def test_inexact():
     aligned = [([1.0, 2.0**-14], [1.0, 1.0], 0)]
     assert flags("aligned:14", aligned) == set()
@@ -128,6 +135,7 @@ def test_inexact():
     assert flags("hopper", thirteen, c=2.0) == {"inexact"}
 
 
+@pytest.mark.contract("A15", "G1")
 def test_sticky_inexact_before_a_nan():
     blocks = [([1.0, 2.0**-14], [1.0, 1.0], 0), one(NAN)]
     assert flags("aligned:13", blocks) == {"inexact", "invalid"}
@@ -137,6 +145,7 @@ def test_sticky_inexact_before_a_nan():
 
 @pytest.mark.parametrize("accumulator", ["fixed:8:0", "fixed:60:-52"])
 @pytest.mark.parametrize("wrap", ["", ":wrap"])
+@pytest.mark.contract("G6")
 def test_saturated(accumulator, wrap):
     """Register values from -128 to just below 128, in float64 and in Python integers."""
 
@@ -153,6 +162,7 @@ def test_saturated(accumulator, wrap):
     assert not saturates([one(64.0), one(INF)])
 
 
+@pytest.mark.contract("G5")
 def test_a_register_is_inexact_below_its_last_bit():
     assert flags("fixed:8:0", [one(64.0), one(64.0)]) == {"saturated"}
     assert flags("fixed:8:0", [one(0.5)]) == {"inexact"}

@@ -55,6 +55,7 @@ GFLOAT = {
         ("tf32", 19, (8, 10), 127, 127, 2047 * 2.0**117, 2**-136),
     ],
 )
+@pytest.mark.contract("F1")
 def test_table_of_the_contract(name, bits, fields, bias, emax, largest, smallest):
     fmt = FORMATS[name]
     assert fmt.name == str(fmt) == name
@@ -68,6 +69,7 @@ def test_table_of_the_contract(name, bits, fields, bias, emax, largest, smallest
     assert min(finite[finite > 0]) == smallest
 
 
+@pytest.mark.contract("F1", "F11")
 def test_special_codes_of_the_contract():
     def specials(name):
         fmt = FORMATS[name]
@@ -83,6 +85,7 @@ def test_special_codes_of_the_contract():
     assert all(FORMATS[n].nan_code is FORMATS[n].inf_code is None for n in ("e3m2", "int8"))
 
 
+@pytest.mark.contract("F6")
 def test_most_negative_int8():
     int8 = FORMATS["int8"]
     assert int8.decode(np.array([0x80, 0xFF, 0x00, 0x7F], np.uint8)).tolist() == [
@@ -96,6 +99,7 @@ def test_most_negative_int8():
 
 
 @pytest.mark.parametrize("bits", [3, 4, 5])
+@pytest.mark.contract("F7")
 def test_every_short_integer(bits):
     """gfloat has none: the values by hand."""
     name, top = f"int{bits}", 2 ** (bits - 1)
@@ -124,6 +128,7 @@ def test_decode_equals_gfloat(name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.contract("F9")
 def test_triples_equal_the_oracle(name):
     fmt = FORMATS[name]
     step = 1 if fmt.bits <= 16 else 61  # the others equal float32: see below
@@ -137,6 +142,7 @@ def test_triples_equal_the_oracle(name):
             assert not np.isfinite(fmt.values[code])
 
 
+@pytest.mark.contract("F3")
 def test_every_tf32_is_the_float32_of_its_fields():
     codes = all_codes("tf32")
     np.testing.assert_array_equal(FORMATS["tf32"].decode(codes), (codes << 13).view(np.float32))
@@ -190,6 +196,7 @@ def test_encode_rounds_and_saturates_as_it_does_codes(fmt):
 # E8M0 -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("F5")
 def test_scale_decode_equals_ml_dtypes():
     codes = np.arange(256, dtype=np.uint8)
     theirs = codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
@@ -198,6 +205,7 @@ def test_scale_decode_equals_ml_dtypes():
     assert np.flatnonzero(np.isnan(E8M0.decode(codes))).tolist() == [0xFF]
 
 
+@pytest.mark.contract("Q6")
 def test_scale_encode_clamps():
     assert E8M0.encode([-500, -128, -127, 0, 1, 127, 128]).tolist() == [0, 0, 0, 127, 128, 254, 254]
     assert E8M0.exponent_range == (-127, 127)
@@ -223,6 +231,7 @@ def test_unknown_format():
 
 
 @pytest.mark.parametrize("fmt", [FLOAT32, FLOAT16, INT8_FULL, INT4_SYMMETRIC, INT32], ids=str)
+@pytest.mark.contract("F3")
 def test_a_format_that_is_no_element_of_mx(fmt):
     with pytest.raises(ValueError, match=rf"^format must be a format of MX elements, not {fmt}$"):
         element_format(fmt)
@@ -277,6 +286,7 @@ def test_unsigned_integers_follow_from_their_bits():
     assert len({fmt, UnsignedFormat(4), UnsignedFormat(5)}) == 2
 
 
+@pytest.mark.contract("F2")
 def test_bad_codes():
     fmt = FORMATS["e2m1"]
     with pytest.raises(TypeError, match=r"^codes must have dtype uint8, not int64$"):

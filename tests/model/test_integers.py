@@ -125,6 +125,7 @@ def drawn(config, rng, n, blocks):
     ],
     ids=str,
 )
+@pytest.mark.contract("U8", "I14", "I15", "I16", "I18", "I19")
 def test_integers_by_hand(options):
     config = DotConfig("int8", lanes=4, accumulator="int32", **options)
     rng = np.random.default_rng(1)
@@ -151,6 +152,7 @@ def test_integers_by_hand(options):
     ],
     ids=str,
 )
+@pytest.mark.contract("I20", "I23", "I24", "I25")
 def test_scaled_sums_by_hand(options):
     config = DotConfig("int8", lanes=4, accumulator="int32", **options)
     rng = np.random.default_rng(4)
@@ -176,6 +178,7 @@ def test_scaled_sums_by_hand(options):
 
 @pytest.mark.parametrize("scheme", ["int8_affine", "uint8_affine"])
 @pytest.mark.parametrize("out", ["float16", "bfloat16", "float32"])
+@pytest.mark.contract("I21")
 def test_scaled_sums_are_products_of_schemes_in_a_narrower_float(scheme, out):
     rng = np.random.default_rng(5)
     x = rng.normal(0.5, 1, (6, 32)).astype(np.float32)
@@ -201,6 +204,7 @@ def test_scaled_sums_are_products_of_schemes_in_a_narrower_float(scheme, out):
     assert trace.result.tobytes() == want.tobytes()
 
 
+@pytest.mark.contract("I14", "I19")
 def test_sum_saturates_at_both_ends_and_comes_back():
     config = DotConfig("int8", lanes=4, accumulator="int32", out="int32")
     most = np.full((4, 2, 4), 0x7F, np.uint8)
@@ -214,6 +218,7 @@ def test_sum_saturates_at_both_ends_and_comes_back():
     assert trace.flags.saturated.tolist() == [False, True, False, True]
 
 
+@pytest.mark.contract("I17")
 def test_unsigned_operands_are_signed_ones_with_their_top_bit_inverted():
     rng = np.random.default_rng(2)
     unsigned = rng.integers(0, 256, (50, 1, 8))
@@ -227,6 +232,7 @@ def test_unsigned_operands_are_signed_ones_with_their_top_bit_inverted():
     assert got.result.tolist() == want.tolist()
 
 
+@pytest.mark.contract("I18")
 def test_stages_lead_to_the_result():
     config = DotConfig("int8", 4, "int32", out="int32", zero_points="ab", scales="u4")
     a, b, c, inputs = drawn(config, np.random.default_rng(3), 20, 2)

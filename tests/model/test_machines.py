@@ -46,6 +46,7 @@ def pairs_of(name):
     ],
     ids=str,
 )
+@pytest.mark.contract("M10", "M11", "M12", "M13", "M15", "M16", "M17", "M18", "M19", "M20")
 def test_model_equals_rational(text, pair):
     rng = generator("machines", text, pair)
     for (blocks, k), share in zip(SHAPES, SHARES, strict=True):
@@ -65,6 +66,7 @@ def test_every_class_alone(text):
         check(random_cases(rng, pair, count, 2, 8, operands=["wide"], running=[name]), text)
 
 
+@pytest.mark.contract("M10")
 def test_every_machine_has_an_oracle_and_says_where_it_is_from():
     assert {*OTHERS, *PRESETS} == set(MACHINES)
     for name, machine in MACHINES.items():
@@ -85,6 +87,7 @@ def product_of(text, fmt, xs, ys, c=0.0):
     return dot(a, b, text, np.float32(c))[0]
 
 
+@pytest.mark.contract("M11", "M13", "M24", "M25")
 def test_the_least_exponent_of_an_h100():
     """Measured there: 2^-149 as a sum of parts of 2^-158 is kept, of 2^-165 it is not."""
     one = 2 - 2.0**-7
@@ -99,6 +102,7 @@ def test_the_least_exponent_of_an_h100():
         assert result == (2.0**-24 if kept else 0)
 
 
+@pytest.mark.contract("M14")
 def test_places_are_permuted():
     def seen(place):
         xs = np.zeros(32)
@@ -110,6 +114,7 @@ def test_places_are_permuted():
     ]
 
 
+@pytest.mark.contract("R4", "M12")
 def test_c_of_a_float16_is_rounded():
     for text in ("float16", "aligned:13:float16", "fused:13:float16", "volta-float16"):
         assert product_of(text, "fp16", [0.0], [0.0], 1 + 2.0**-11) == 1
@@ -117,6 +122,7 @@ def test_c_of_a_float16_is_rounded():
         assert product_of(text, "fp16", [0.0], [0.0], 65520.0) == np.inf
 
 
+@pytest.mark.contract("M17", "M18", "M19", "M20")
 def test_floors_of_cdna3():
     # A negative c far below the products takes one from the last place; of FP8 it is left out.
     assert product_of("cdna3-fp16", "fp16", [1.0], [1.0], -(2.0**-60)) == np.float32(1 - 2.0**-24)
@@ -126,6 +132,7 @@ def test_floors_of_cdna3():
     assert np.isnan(both)
 
 
+@pytest.mark.contract("M16")
 def test_cdna2_has_no_subnormal_numbers():
     assert product_of("cdna2-fp16", "fp16", [2.0**-15], [1.0]) == 0
     assert product_of("cdna2-bf16", "bf16", [2.0**-70], [2.0**-60]) == 0
@@ -159,6 +166,7 @@ def test_a_code_book_is_flushed_element_by_element():
             assert schemes.matmul(a, b, text).item() == result
 
 
+@pytest.mark.contract("M23")
 def test_what_a_machine_does_not_take():
     with pytest.raises(
         ValueError, match="accumulator blackwell-mxf4nvf4 takes e2m1 only, not e4m3 x e4m3"
@@ -182,6 +190,7 @@ def one_scale(array, level):
     return [[Fraction(float(x)) for x in row] for row in np.atleast_2d(stored)]
 
 
+@pytest.mark.contract("M21", "M22", "M23")
 def test_groups_under_e4m3_scales():
     """NVFP4 by `mxf4nvf4`: both scales' significands multiply the exact sums of 16."""
     rng = generator("mxf4nvf4")

@@ -159,6 +159,7 @@ def test_what_fills_up_blocks():
     assert not ignored_bits(MatmulConfig(DotConfig("int5xtf32", 8), 1, 1), "a").any()
 
 
+@pytest.mark.contract("U5")
 def test_a_block_of_several_scales():
     """16 codes of 4 bits, then four scales of a byte each, that of lane 0 first."""
     x = operand(np.random.default_rng(3), NVFP4.dot.formats[0][0], 2, 4 * 3, scales=range(128))
@@ -171,6 +172,7 @@ def test_a_block_of_several_scales():
             assert got[kb, row, 8:].tolist() == x.scales[row, 4 * kb : 4 * (kb + 1)].tolist()
 
 
+@pytest.mark.contract("U5")
 def test_golden_under_e4m3_scales():
     """The result equals one dot product after another; a NaN scale makes its row NaN."""
     rng = np.random.default_rng(4)

@@ -57,6 +57,7 @@ def test_fields():
 
 
 @pytest.mark.parametrize("out", NARROW, ids=lambda out: out.name)
+@pytest.mark.contract("N1")
 def test_convert_equals_exact_rounding(out):
     x = interesting_float32()
     got = convert(x, out)
@@ -76,6 +77,7 @@ def test_convert_equals_exact_rounding(out):
             assert fraction_of(bits, out) == want
 
 
+@pytest.mark.contract("N2")
 def test_nans_keep_their_leading_bits():
     nans = np.array([0x7FC00000, 0x7FFFFFFF, 0x7F800001], np.uint32).view(np.float32)
     assert convert(nans, BFLOAT16).view(np.uint16).tolist() == [0x7FC0, 0x7FFF, 0x7FC0]
@@ -90,6 +92,7 @@ def test_zero_is_positive():
 
 
 @pytest.mark.parametrize("out", NARROW, ids=lambda out: out.name)
+@pytest.mark.contract("N1")
 def test_flags_of_the_conversion(out):
     unit = DotConfig("e4m3", 8, "exact", out=out)
     cases = random_cases(generator("flags", out.name), ("e4m3", "e4m3"), 4000, 1, 8)
@@ -137,6 +140,7 @@ def test_dtypes_and_names():
             output_format(bad)  # type: ignore[arg-type]
 
 
+@pytest.mark.contract("I11")
 def test_the_width_of_a_multiplier():
     narrow = output_format("int8_full:multiply:8")
     assert isinstance(narrow, IntegerOutput)

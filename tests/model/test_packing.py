@@ -13,6 +13,7 @@ def codes(*values):
     return np.array(values, np.uint8)
 
 
+@pytest.mark.contract("F8")
 def test_fp4_element_0_in_the_low_nibble():
     pair = E2M1.encode(np.array([0.5, 1.0]))
     assert pack(pair, E2M1).tolist() == [0x21]
@@ -20,6 +21,7 @@ def test_fp4_element_0_in_the_low_nibble():
 
 
 @pytest.mark.parametrize("fmt", [E3M2, E2M3])
+@pytest.mark.contract("F8")
 def test_fp6_element_0_in_the_lowest_bits(fmt):
     # 0x3F is elements 000001.. by hand: e0 | e1 << 6 | e2 << 12 | e3 << 18, little-endian bytes.
     assert pack(codes(0x3F, 0, 0, 0), fmt).tolist() == [0x3F, 0x00, 0x00]

@@ -42,6 +42,7 @@ def check(blocks, fmt, rule, rounding, policy, words=None):
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.contract("Q1")
 def test_random_blocks(fmt, rule, rounding):
     rng = generator("quantize", fmt, rule, rounding)
     for k, n in ((1, 60), (16, 12), (32, 8), (48, 4), (128, 2)):
@@ -53,6 +54,7 @@ def test_random_blocks(fmt, rule, rounding):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.contract("Q2", "Q3", "Q4", "Q5")
 def test_boundaries_of_amax(fmt, rule):
     amax = edge_amax(fmt)
     rng = generator("amax", fmt, rule)
@@ -70,6 +72,7 @@ def test_boundaries_of_amax(fmt, rule):
     rule=st.sampled_from(RULES),
     policy=st.sampled_from(POLICIES),
 )
+@pytest.mark.contract("Q2")
 def test_any_float32(bits, fmt, rule, policy):
     blocks = np.array([bits], np.uint32).view(np.float32)
     check(blocks, fmt, rule, "nearest_even", policy)

@@ -195,6 +195,7 @@ def test_quantize_is_that_of_a_scheme(name, arguments):
 
 
 @pytest.mark.parametrize("limit", [3.5, 1e-36, 3e38, 1e-41])
+@pytest.mark.contract("S33")
 def test_an_outer_scale_is_the_one_of_its_limits(limit):
     """nvfp4 with a limit: any values, under the outer scale that this limit makes."""
     rng = np.random.default_rng(3)
@@ -232,6 +233,7 @@ def test_outer_scales_by_the_oracle():
 
 
 @pytest.mark.parametrize("bad", [0.0, -0.0, -1.0, np.inf, np.nan])
+@pytest.mark.contract("S33")
 def test_what_is_no_outer_scale_poisons(bad):
     config = QuantizeConfig("e2m1", 4, nonfinite="element", scales="e4m3")
     x = np.ones((1, 8), np.float32)

@@ -29,6 +29,7 @@ from rational.formats import FORMATS, decode, pow2, value
 
 
 @pytest.mark.parametrize("accumulator", ACCUMULATORS)
+@pytest.mark.contract("P4", "P5", "P6", "A12")
 def test_special_values(dot, accumulator):
     nan = NVIDIA_NAN if accumulator in PRESETS else NAN
 
@@ -65,6 +66,7 @@ def test_special_values(dot, accumulator):
 
 
 @pytest.mark.parametrize("accumulator", ACCUMULATORS)
+@pytest.mark.contract("P7")
 def test_zero_is_positive(dot, accumulator):
     minus_zeros = ([0x80] * 32, [0x38] * 32, UNIT, UNIT)
     for c in (0, 0x80000000):
@@ -74,6 +76,7 @@ def test_zero_is_positive(dot, accumulator):
     assert dot("e4m3", "e4m3", [cancelling], accumulator, 0x80000000).bits == 0
 
 
+@pytest.mark.contract("A15", "G1")
 def test_special_step_raises_no_flags_but_earlier_ones_stand(dot):
     lossy = block("e5m2", [2**15, 1], [2**15, 1])
     infinite = ([0x7C, 0x3C], [0x3C, 0x3C], UNIT, UNIT)
@@ -88,6 +91,7 @@ def test_special_step_raises_no_flags_but_earlier_ones_stand(dot):
 # Section 4: accumulators ------------------------------------------------------------------------
 
 
+@pytest.mark.contract("A4")
 def test_scales_join_first_in_fused_and_last_in_aligned(dot):
     # 7 x 2^-3 lies on the grid of 2^16 x 2^-3; beside c = 2^16 it does not.
     one = block("e5m2", [8], s=-3)
@@ -98,6 +102,7 @@ def test_scales_join_first_in_fused_and_last_in_aligned(dot):
     assert dot("e5m2", "e5m2", [up], "aligned:13", bits(2.0**16 + 7)).bits == bits(2.0**16 + 71)
 
 
+@pytest.mark.contract("A3")
 def test_aligned_truncates_terms_then_the_sum(dot):
     assert one_block(dot, [256, 7], [256, 1], "aligned:13")[::4] == (bits(2.0**16), True)
     assert one_block(dot, [256, 7], [256, 1], "aligned:14")[::4] == (bits(2.0**16 + 4), True)
@@ -109,6 +114,7 @@ def test_aligned_truncates_terms_then_the_sum(dot):
     assert one_block(dot, [0], [1], "aligned:1", c=1.0 + 2.0**-23)[::4] == (0x3F800001, False)
 
 
+@pytest.mark.contract("P2")
 def test_unit_digits(dot):
     # INT8 has no exponents: every U is 0, so F counts bits below 1 x 1 however small the values.
     int8_product = oracle.product("int8", "int8", 0x01, 0x81)
@@ -122,6 +128,7 @@ def test_unit_digits(dot):
     assert one_block(dot, [2**-9], [Fraction(1, 2**9)], "aligned:5", "e4m3").bits == 0
 
 
+@pytest.mark.contract("A2")
 def test_exact_rounds_once_per_block_to_nearest_even(dot):
     assert one_block(dot, [1], [1], "exact", c=2.0**24)[::4] == (bits(2.0**24), True)
     assert one_block(dot, [3], [1], "exact", c=2.0**24)[::4] == (bits(2.0**24 + 4), True)
@@ -132,6 +139,7 @@ def test_exact_rounds_once_per_block_to_nearest_even(dot):
     assert far[::4] == (bits(2.0**-32), False)
 
 
+@pytest.mark.contract("P1")
 def test_exact_sum_equals_the_sum_of_values():
     rng = random.Random(2)
     finite_codes = {
@@ -148,6 +156,7 @@ def test_exact_sum_equals_the_sum_of_values():
             )
 
 
+@pytest.mark.contract("A6")
 def test_float32_tree_of_adjacent_pairs(dot):
     big = 2**15
     assert one_block(dot, [big, 1, -big, 1], [big, 1, big, 1], "float32")[::4] == (0, True)
@@ -161,6 +170,7 @@ def test_float32_tree_of_adjacent_pairs(dot):
     assert one_block(dot, [1], [1], "float32", c=2.0**24).bits == bits(2.0**24)
 
 
+@pytest.mark.contract("A8")
 def test_int32(dot):
     def of(xs, ys, s=0, c=0.0):
         return dot("int8", "int8", [(xs, ys, UNIT + s, UNIT)], "int32", bits(c))
@@ -179,6 +189,7 @@ def fixed(dot, text, xs, c=0.0, s=0):
     return rational_formats.decode_float32(result.bits), flags(result)
 
 
+@pytest.mark.contract("A5", "A11")
 def test_fixed_saturates_or_wraps(dot):
     assert fixed(dot, "fixed:8:0", [96, 30]) == (126, set())
     assert fixed(dot, "fixed:8:0", [96, 96]) == (127, {"saturated"})
@@ -193,6 +204,7 @@ def test_fixed_saturates_or_wraps(dot):
     assert fixed(dot, "fixed:8:5", [96, 64], s=1) == (320, set())
 
 
+@pytest.mark.contract("A5")
 def test_fixed_truncates_each_block_toward_zero(dot):
     assert fixed(dot, "fixed:16:0", [1.5, 1.5]) == (2, {"inexact"})
     assert fixed(dot, "fixed:16:0", [-1.5, -1.5]) == (-2, {"inexact"})
@@ -200,6 +212,7 @@ def test_fixed_truncates_each_block_toward_zero(dot):
     assert fixed(dot, "fixed:16:3", [-7]) == (0, {"inexact"})
 
 
+@pytest.mark.contract("A10")
 def test_fixed_loads_c(dot):
     assert fixed(dot, "fixed:8:0", [0], c=1.75) == (1, {"inexact"})
     assert fixed(dot, "fixed:8:0", [0], c=-1.75) == (-1, {"inexact"})
@@ -207,6 +220,7 @@ def test_fixed_loads_c(dot):
     assert fixed(dot, "fixed:8:0:wrap", [0], c=-129.0) == (127, {"saturated"})
 
 
+@pytest.mark.contract("A5")
 def test_fixed_result_rounds_to_nearest_even(dot):
     assert fixed(dot, "fixed:40:0", [1], c=2.0**24) == (2**24, {"inexact"})
     assert fixed(dot, "fixed:40:0", [3], c=2.0**24) == (2**24 + 4, {"inexact"})
@@ -232,6 +246,7 @@ def power(exponent, sign=1):
 
 
 @pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "float32"])
+@pytest.mark.contract("C2", "P8")
 def test_nearest_even_overflows_at_half_an_ulp(dot, accumulator):
     def of(*blocks, c=MAX_FINITE):
         return dot("e5m2", "e5m2", blocks, accumulator, c)
@@ -247,6 +262,7 @@ def test_nearest_even_overflows_at_half_an_ulp(dot, accumulator):
     assert of(power(103), minus_inf) == (NAN, True, True, False, True, False)
 
 
+@pytest.mark.contract("C2", "P8")
 def test_toward_zero_overflows_at_2_to_128(dot):
     def of(block_, accumulator):
         return dot("e5m2", "e5m2", [block_], accumulator, MAX_FINITE)
@@ -258,6 +274,7 @@ def test_toward_zero_overflows_at_2_to_128(dot):
     assert of(power(114), "hopper") == (INF, False, True, False, True, False)
 
 
+@pytest.mark.contract("P7")
 def test_subnormal_results(dot):
     smallest = 1
 
@@ -290,6 +307,7 @@ def test_subnormal_results(dot):
     ("fmt", "lsb", "width"),
     [("e4m3", -18, 41), ("e5m2", -32, 69), ("e3m2", -8, 23), ("e2m3", -6, 17), ("e2m1", -2, 13)],
 )
+@pytest.mark.contract("W1")
 def test_exact_widths(fmt, lsb, width):
     row = FORMATS[fmt]
     smallest = value(fmt, 1)

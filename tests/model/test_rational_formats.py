@@ -126,6 +126,7 @@ def test_encode_saturates_and_keeps_the_sign_of_zero():
     assert encode("int8", Fraction(-7, 128), "nearest_even") == 0xFC
 
 
+@pytest.mark.contract("Q8")
 def test_stochastic_rounding_compares_with_the_word():
     def up(x, word):
         return value("e2m1", encode("e2m1", x, "stochastic", word))
@@ -197,6 +198,7 @@ def test_quantised_elements(quantize_block):
                           [2**31, 2**31 - 1]) == (127, [0x7, 0x7])  # fmt: skip
 
 
+@pytest.mark.contract("Q6")
 def test_scale_ends(quantize_block):
     for fmt, minus_zero in (("e2m1", 8), ("e4m3", 0x80), ("int8", 0)):
         zeros = quantize_block([0, 0x80000000], fmt, "ceil", "nearest_even", "poison")
@@ -213,6 +215,7 @@ def test_scale_ends(quantize_block):
     assert quantize_block([MAX_FINITE], "int8", "ceil", "nearest_even", "poison") == (254, [0x7F])
 
 
+@pytest.mark.contract("Q9", "Q10")
 def test_nonfinite_policies(quantize_block):
     xs = [bits(448.0), INF, MINUS_INF, 0xFFC00001]
 

@@ -60,6 +60,7 @@ def test_result_has_13_fraction_bits(dot, accumulator):
     assert one_block(dot, xs, ys, "fused:13")[::4] == (bits(15 * 2.0**16 + 8), False)
 
 
+@pytest.mark.contract("M6")
 def test_steps_of_the_presets(dot):
     # Two products cancel; only a later step can see the small one.
     def seen(accumulator, place, k, x=Fraction(7)):
@@ -78,6 +79,7 @@ def test_steps_of_the_presets(dot):
     assert dot("e5m2", "e5m2", blocks, "hopper").bits == bits(7.0)
 
 
+@pytest.mark.contract("M7")
 def test_promotion_after_128_elements(dot):
     def chain(k, places, accumulator="hopper-promoted"):
         blocks, first = [], 0
@@ -106,6 +108,7 @@ def test_promotion_after_128_elements(dot):
     assert chain(56, {144}) == seven
 
 
+@pytest.mark.contract("M7")
 def test_promotion_rounds_to_nearest_even(dot):
     assert one_block(dot, [1], [1], "hopper-promoted", c=2.0**24).bits == bits(2.0**24)
     assert one_block(dot, [3], [1], "hopper-promoted", c=2.0**24).bits == bits(2.0**24 + 4)

@@ -42,6 +42,7 @@ def float32(x: Fraction) -> Fraction:
 
 
 @pytest.mark.parametrize("output", INTEGERS.values(), ids=str)
+@pytest.mark.contract("I7")
 def test_shift_alone_for_every_shift_and_every_small_sum(output):
     shifts = np.arange(32)
     small = np.arange(-(2**11), 2**11)
@@ -57,6 +58,7 @@ def test_shift_alone_for_every_shift_and_every_small_sum(output):
 
 @pytest.mark.parametrize("output", ["int8_full", "uint8", "int4_symmetric"])
 @pytest.mark.parametrize("shift", range(63))
+@pytest.mark.contract("I6", "I8")
 def test_multiplier_and_every_shift(output, shift):
     rng = np.random.default_rng(shift)
     fmt = INTEGERS[output]
@@ -80,6 +82,7 @@ def test_multiplier_and_every_shift(output, shift):
             assert got.clipped[i, j] == (not fmt.lowest <= want <= fmt.highest)
 
 
+@pytest.mark.contract("I6", "I13")
 def test_ties_go_up():
     sums = np.array([-5, -3, -1, 1, 3, 5])
     assert requantize(sums, ShiftRescale(1)).tolist() == [-2, -1, 0, 1, 2, 3]
@@ -87,6 +90,7 @@ def test_ties_go_up():
     assert requantize(sums, FloatRescale(0.5)).tolist() == [-2, -2, 0, 0, 2, 2]  # to even
 
 
+@pytest.mark.contract("T25", "I5")
 def test_float_rule():
     rng = np.random.default_rng(3)
     sums = sums_of(rng, 400)
@@ -103,6 +107,7 @@ def test_float_rule():
             assert got.inexact[i, j] == (not exact)
 
 
+@pytest.mark.contract("I9")
 def test_float_rule_beyond_float32():
     largest = np.finfo(np.float32).max
     assert requantize([LOW, -1, 0, 1, HIGH], FloatRescale(largest)).tolist() == [
@@ -114,12 +119,14 @@ def test_float_rule_beyond_float32():
     ]
 
 
+@pytest.mark.contract("I5", "I13")
 def test_sum_becomes_float32_first():
     """2^24 + 1 is no float32: the tie that it would make is lost before the product."""
     assert requantize([2**24 + 1], FloatRescale(2.0**-25)).tolist() == [0]
     assert requantize([2**24 + 1], FixedRescale(2**30, 55)).tolist() == [1]
 
 
+@pytest.mark.contract("I1", "I2", "I3")
 def test_clipping_range_and_zero_point():
     sums = np.arange(-400, 400)
     got = requantize(sums, ShiftRescale(0), "uint8", zero_point=10, low=10, high=200)
@@ -127,6 +134,7 @@ def test_clipping_range_and_zero_point():
     assert got.dtype == np.int32
 
 
+@pytest.mark.contract("I1", "I2", "I3")
 def test_zero_point_joins_before_clipping():
     """A rescaled sum far outside, moved by z, is clipped once."""
     assert requantize([300, -300], ShiftRescale(0), zero_point=-128).tolist() == [127, -128]
@@ -136,6 +144,7 @@ def test_zero_point_joins_before_clipping():
     ]
 
 
+@pytest.mark.contract("I4")
 def test_channels():
     rng = np.random.default_rng(4)
     sums = rng.integers(-(10**6), 10**6, (5, 3))
@@ -147,6 +156,7 @@ def test_channels():
         assert (whole[:, channel] == column).all()
 
 
+@pytest.mark.contract("I10")
 def test_multiplier_of_a_scale():
     rng = np.random.default_rng(5)
     scales = np.concatenate(
@@ -167,6 +177,7 @@ def test_multiplier_of_a_scale():
 
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
+@pytest.mark.contract("I11")
 def test_multiplier_of_few_bits(bits):
     scales = np.random.default_rng(bits).uniform(2.0**-20, 1, 500)
     made = FixedRescale.of(scales, bits)
@@ -182,12 +193,14 @@ def test_multiplier_of_few_bits(bits):
         FixedRescale.of(2.0**bits, bits)
 
 
+@pytest.mark.contract("I10")
 def test_multiplier_at_both_ends():
     assert vars(FixedRescale.of(2.0**-32)) == {"multiplier": 2**30, "shift": 62}
     assert vars(FixedRescale.of(2.0**30)) == {"multiplier": 2**30, "shift": 0}
     assert vars(FixedRescale.of(1 - 2.0**-40)) == {"multiplier": 2**30, "shift": 30}
 
 
+@pytest.mark.contract("I12")
 def test_shift_of_a_power_of_two():
     assert ShiftRescale.of(2.0 ** -np.arange(32)).shift.tolist() == list(range(32))
 
@@ -274,6 +287,7 @@ def test_shift_of_a_power_of_two():
         ),
     ],
 )
+@pytest.mark.contract("I12")
 def test_refusals(call, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         call()

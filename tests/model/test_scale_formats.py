@@ -25,6 +25,7 @@ SHAPES = {(1, 16): 4, (3, 16): 4, (2, 8): 2, (1, 32): 1, (5, 3): 1}
 @pytest.mark.parametrize(
     ("pair", "rule"), [(pair, rule) for pair, rules in PAIRS.items() for rule in rules]
 )
+@pytest.mark.contract("T11", "T12", "T13", "T14", "U4")
 def test_model_equals_rational(pair, rule):
     rng = generator("scale formats", pair, rule)
     for (blocks, k), share in SHAPES.items():
@@ -33,6 +34,7 @@ def test_model_equals_rational(pair, rule):
 
 
 @pytest.mark.parametrize("name", [name for name, row in MACHINES.items() if not row.sums_groups])
+@pytest.mark.contract("U4")
 def test_every_machine(name):
     """Each machine takes its own operands."""
     rng = generator("scale formats", name)
@@ -42,6 +44,7 @@ def test_every_machine(name):
             check(under_e4m3(rng, random_cases(rng, names, -(-EACH // 8), blocks, k)), name)
 
 
+@pytest.mark.contract("M21", "M22", "M23", "U6")
 def test_groups_that_meet_in_one_alignment():
     rng = generator("scale formats", "grouped")
     for blocks, k in ((4, 16), (8, 8), (2, 32), (1, 64), (1, 128), (5, 16)):
@@ -49,6 +52,7 @@ def test_groups_that_meet_in_one_alignment():
         check(under_e4m3(rng, cases), "blackwell-mxf4nvf4")
 
 
+@pytest.mark.contract("T4", "T8", "T9", "T10", "U3")
 def test_every_pair_of_scales():
     """One product of 1 gives the product of both scales, exactly."""
     a, b = (codes.reshape(-1, 1).astype(np.uint8) for codes in np.indices((128, 128)))
@@ -60,6 +64,7 @@ def test_every_pair_of_scales():
         check(cases[:: 1 if FULL else 7], rule)
 
 
+@pytest.mark.contract("U4")
 def test_an_infinite_block_under_a_scale_of_zero():
     """2^200 is infinite in float32, 0 x 2^200 is 0."""
     huge = np.full((1, 4), BF16.encode(np.array(2.0**100)), BF16.dtype)
@@ -72,6 +77,7 @@ def test_an_infinite_block_under_a_scale_of_zero():
         assert dot(x, x, rule, scale_format="e4m3") == [0]
 
 
+@pytest.mark.contract("U3")
 def test_powers_of_two_are_those_of_e8m0():
     """Flags and stages are equal, too."""
     rng = generator("scale formats", "powers")
@@ -95,6 +101,7 @@ def test_powers_of_two_are_those_of_e8m0():
 
 
 @pytest.mark.parametrize("rule", ["exact", "aligned:6", "fused:13", "blackwell-mxf4nvf4"])
+@pytest.mark.contract("T13")
 def test_nvfp4_is_e2m1_under_e4m3(rule):
     """Products equal those of schemes under an outer scale of 1."""
     rng = generator("scale formats", "nvfp4", rule)
@@ -120,6 +127,7 @@ B = MXArray(np.zeros((1, 8), np.uint8), np.array([[5, 0x85]], np.uint8), "e2m1",
         ((A, A, "e5m2"), "scale_format must be one of e8m0, e4m3, not 'e5m2'"),
     ],
 )
+@pytest.mark.contract("U4")
 def test_refusals(arguments, message):
     a, b, scale_format = arguments
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):

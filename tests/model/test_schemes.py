@@ -33,6 +33,7 @@ def test_words_follow_their_elements():
 
 @pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
 @pytest.mark.parametrize("name", MX)
+@pytest.mark.contract("S1")
 def test_mx_rows_are_the_same_as_before(name, rule):
     rng = generator("mx rows", name, rule)
     scheme = replace(SCHEMES[name], levels=(Level(block(32), E8M0, rule),))
@@ -67,6 +68,7 @@ def test_elements_agree_with_gfloat(name, info):
     np.testing.assert_array_equal(gfloat.decode_ndarray(info, got.codes.astype(int)), want)
 
 
+@pytest.mark.contract("S13")
 def test_quotients_are_rounded_to_odd():
     """Against exact fractions, among them exact quotients and ones next to a short number."""
     rng = generator("quotient")

@@ -20,6 +20,7 @@ from mxdot.model.schemes import (
 )
 
 
+@pytest.mark.contract("S4", "S5", "S6", "S7")
 def test_int8_per_channel_by_hand():
     w = np.array([[0.50, -1.00, 0.25, -0.75], [2.0, -4.0, 1.0, -3.0]], np.float32)
     q = quantize(w, "int8_channel")
@@ -55,11 +56,13 @@ def test_int4_groups_by_hand():
     assert q.codes.tolist() == [7, 16 - 4, 0, 2, 7, 7, 16 - 7, 0]
 
 
+@pytest.mark.contract("S4", "S5", "S6", "S7")
 def test_a_full_integer_reaches_its_lowest_value():
     scheme = Scheme("full", (INT4_FULL,), (Level(TENSOR, FLOAT32),), "by hand", True)
     assert quantize(np.array([-8, 7], np.float32), scheme).codes.tolist() == [8, 7]
 
 
+@pytest.mark.contract("S4", "S5", "S6", "S7", "S18")
 def test_affine_by_hand():
     q = quantize(np.array([-1, 0, 254, 3.5], np.float32), "uint8_affine")
     assert (q.scales[0].tolist(), np.asarray(q.zero_points).tolist()) == ([1], [1])
@@ -69,6 +72,7 @@ def test_affine_by_hand():
     assert (positive.scales[0].tolist(), np.asarray(positive.zero_points).tolist()) == ([1], [-128])
 
 
+@pytest.mark.contract("S15", "S16")
 def test_microexponents_by_hand():
     """Shared exponent 0; the second pair is shifted by one place, the third by no more."""
     x = np.array([1.5, 0.25, 0.75, 0.5, 0.25, 0.125] + [0] * 10, np.float32)
@@ -79,6 +83,7 @@ def test_microexponents_by_hand():
     assert q.dequantize().tolist()[:6] == [1.5, 0, 0.75, 0.5, 0.25, 0]
 
 
+@pytest.mark.contract("S15")
 def test_two_levels_by_hand():
     x = np.zeros(32, np.float32)
     x[0], x[16], x[17] = 105, 14, 6
@@ -92,6 +97,7 @@ def test_two_levels_by_hand():
     assert n.dequantize()[0] == 2688
 
 
+@pytest.mark.contract("S22", "S23")
 def test_a_code_book_takes_the_better_format():
     peaked = np.where(np.arange(32) == 5, 4.0, 0.5)  # E2M1 holds both values under 2^0
     even = np.arange(32) % 8  # INT4 holds all of them
@@ -102,6 +108,7 @@ def test_a_code_book_takes_the_better_format():
     assert q.codes[1].tolist() == even.tolist()
 
 
+@pytest.mark.contract("S26", "S27", "S28")
 def test_poison():
     x = np.ones((2, 32), np.float32)
     x[0, 20] = np.inf
@@ -116,6 +123,7 @@ def test_poison():
     assert (z.codes[0].view(np.int8) == np.asarray(z.zero_points)[0]).all()
 
 
+@pytest.mark.contract("S1", "S2")
 def test_axes_and_tiles():
     x = np.arange(1, 481, dtype=np.float32).reshape(2, 5, 8, 6)
     scheme = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32),), "by hand")

@@ -38,6 +38,7 @@ OUTERMOST = (
 
 
 @pytest.mark.parametrize("name", OUTERMOST)
+@pytest.mark.contract("S30")
 def test_given_limits(name):
     """Half of the extremes: much saturates. The oracle is given the same."""
     scheme = shrunk(SCHEMES[name])
@@ -57,6 +58,7 @@ def test_given_limits(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.contract("S32", "S35")
 def test_static_amax_is_dynamic_on_its_own_batch(name):
     x = generator("static", name).standard_normal((128, 128)).astype(np.float32)
     static, dynamic = quantize(x, name, limits=calibrate([x], name)), quantize(x, name)
@@ -75,6 +77,7 @@ def test_groups_along_any_axis():
     assert quantize(x, scheme, axis=0, limits=limits).scales[0].shape == (1, 3, 2)
 
 
+@pytest.mark.contract("S34", "S36")
 def test_percentile_by_counting():
     rng = generator("percentile")
     x = rng.standard_normal((3, 40)).astype(np.float32)
@@ -86,6 +89,7 @@ def test_percentile_by_counting():
             assert (low, high) == (max(row.min(), -min(enough)), min(row.max(), min(enough)))
 
 
+@pytest.mark.contract("S37")
 def test_average_by_hand():
     batches = [np.array([[-1.0, 1.0]]), np.array([[-3.0, 2.0]]), np.array([[0.5, 1.0]])]
     limits = calibrate(batches, "int8_channel", "average")
@@ -93,6 +97,7 @@ def test_average_by_hand():
     assert limits.low[0, 0] == np.float32(-1.02 + 0.01 * 1.02)
 
 
+@pytest.mark.contract("S38")
 def test_mse_by_trying_all():
     x = generator("mse").standard_normal((2, 24)).astype(np.float32) ** 3
     limits = calibrate([x[:, :8], x[:, 8:]], INT4, "mse")
@@ -118,6 +123,7 @@ def test_mse_gives_up_an_outlier():
 
 
 @pytest.mark.parametrize(("draw", "optimum"), [("normal", 2.55), ("laplace", 5.03)])
+@pytest.mark.contract("S40")
 def test_octav_finds_the_published_optimum_of_4_bits(draw, optimum):
     """Banner et al., arXiv:1810.05723: in units of the standard deviation and of Laplace's b."""
     x = getattr(generator("octav", draw), draw)(size=(1, 400_000)).astype(np.float32)
@@ -132,6 +138,7 @@ def test_octav_finds_the_published_optimum_of_4_bits(draw, optimum):
     assert expected_error(t) <= min(expected_error(t * f) for f in (0.98, 0.99, 1.01, 1.02))
 
 
+@pytest.mark.contract("S40")
 def test_octav_of_equal_values_and_of_zeros():
     assert calibrate([np.full((1, 8), 3.0)], INT4, "octav").high.tolist() == [[3]]
     assert calibrate([np.zeros((1, 8))], INT4, "octav").high.tolist() == [[0]]
@@ -156,6 +163,7 @@ def divergence(counts, n, levels):
     return result
 
 
+@pytest.mark.contract("S34", "S39")
 def test_kl_by_definition():
     rng = generator("kl")
     x = np.concatenate([rng.standard_normal(600), [9.0, -11.0]]).astype(np.float32)[None]
@@ -206,6 +214,7 @@ def test_methods(message, method, scheme):
         ),
     ],
 )
+@pytest.mark.contract("S32")
 def test_batches(message, batches):
     with pytest.raises(ValueError, match=f"^{message}$"):
         calibrate(batches, INT4)
@@ -219,6 +228,7 @@ def test_copies_of_limits_are_read_only_too():
         assert not made.high.flags.writeable
 
 
+@pytest.mark.contract("S30")
 def test_limits():
     x = np.ones((2, 4), np.float32)
     for low, high, message in (

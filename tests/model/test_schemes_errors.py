@@ -34,6 +34,7 @@ def chosen_by(made):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.contract("S25")
 def test_choices_are_the_oracles(name):
     row = shrunk(scheme(name))
     rng = generator("errors of digits", name)
@@ -69,6 +70,7 @@ def test_roundings_and_policies(name, rounding):
         ([0, -0.0, 0, 0], {"": 0, ":e8": 0}),
     ],
 )
+@pytest.mark.contract("S25")
 def test_by_hand(values, chosen):
     x = np.array([values], np.float32)
     for suffix, which in chosen.items():
@@ -124,11 +126,13 @@ def test_names_and_files(tmp_path):
         ),
     ],
 )
+@pytest.mark.contract("S25")
 def test_refused(name, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         scheme(name)
 
 
+@pytest.mark.contract("S31")
 def test_other_scales_and_limits_are_refused():
     book = SCHEMES["mixed4"]
     for level in (replace(book.levels[0], granularity=TENSOR), SCHEMES["int4_g32"].levels[0]):

@@ -50,6 +50,7 @@ FULL4 = Scheme("full4", (INT4_FULL,), (FLOAT,), "a test")
         ("mxint8", "mxint8", 131071),
     ],
 )
+@pytest.mark.contract("T22", "T24")
 def test_largest_lengths(a, b, length):
     assert largest_length(a, b) == length
 
@@ -74,6 +75,7 @@ def full(scheme, code, length, zero=None):
         ("uint8_affine", (0, 0), (255, 255), 255 * 255),
     ],
 )
+@pytest.mark.contract("T22", "T24")
 def test_sums_up_to_the_largest_length(scheme, codes, zeros, term):
     scheme = SCHEMES.get(scheme, scheme) if isinstance(scheme, str) else scheme
     longest = largest_length(scheme, scheme)
@@ -98,6 +100,7 @@ def test_sums_up_to_the_largest_length(scheme, codes, zeros, term):
                 call()
 
 
+@pytest.mark.contract("T22", "T23", "T24")
 def test_some_sum_overflows_one_past_the_largest_length():
     """The lengths are the largest ones: the worst codes overflow with one term more."""
     for scheme, codes, zeros in (
@@ -110,6 +113,7 @@ def test_some_sum_overflows_one_past_the_largest_length():
         assert integer_sums(a, b, overflow="wrap").overflowed.all()
 
 
+@pytest.mark.contract("T2", "T20")
 def test_correction_terms():
     """sum q_a q_b - z_b sum q_a - z_a sum q_b + K z_a z_b, each modulo 2^32, is the sum."""
     rng = generator("corrections")
@@ -126,6 +130,7 @@ def test_correction_terms():
             np.testing.assert_array_equal(integer_sums(a, b).sums[..., 0], corrected)
 
 
+@pytest.mark.contract("T20")
 def test_every_int4_code_with_every_zero_point():
     """All (q_a - z_a)(q_b - z_b): 256 rows of one element, each with a scale and z of its own."""
     scheme = Scheme("every", (INT4_FULL,), (SCHEMES["int8_channel"].levels[0],), "a test", True)
@@ -140,6 +145,7 @@ def test_every_int4_code_with_every_zero_point():
         np.testing.assert_array_equal(matmul(a, a, text), want, text)
 
 
+@pytest.mark.contract("T25")
 def test_an_integer_layer():
     """Sums, then each requantisation of section 8: within one step of the real product."""
     rng = generator("layer")
@@ -168,6 +174,7 @@ def test_an_integer_layer():
         ("vsquant4_u4", "int8_channel", 1),
     ],
 )
+@pytest.mark.contract("T16", "T17")
 def test_regions_and_their_scales(a, b, regions):
     rng = generator("regions", a, b)
     schemes = [shrunk(SCHEMES[name]) for name in (a, b)]
@@ -185,6 +192,7 @@ def test_regions_and_their_scales(a, b, regions):
     np.testing.assert_array_equal(got.rescale(c[0]), matmul(left, right, "int32", c[0]))
 
 
+@pytest.mark.contract("T25")
 def test_a_sum_beyond_24_bits_is_rounded_before_it_is_scaled():
     """2^24 + 1 becomes 2^24, as when a register is converted to float32, and then times 3."""
     a = full(SCHEMES["int8_tensor"], 127, 1041)
@@ -199,6 +207,7 @@ def test_a_sum_beyond_24_bits_is_rounded_before_it_is_scaled():
     assert oracle.matmul(a, b, "int32", np.zeros((1, 1))).view(np.float32).item() == want
 
 
+@pytest.mark.contract("T21")
 def test_wide_sums_are_exact_modulo_2_32():
     """Products beyond 53 bits run in 64-bit integers."""
     scheme = SCHEMES["vsquant8_u6"]
@@ -216,6 +225,7 @@ def test_wide_sums_are_exact_modulo_2_32():
     assert got.overflowed.any()
 
 
+@pytest.mark.contract("T18", "T19")
 def test_nan_scales():
     x = np.ones((2, 32), np.float32)
     x[1, 3] = np.nan
@@ -228,11 +238,13 @@ NUMPY = Library(schemes, "ndarray", "ScaledArray", np.zeros, replace)
 
 
 @pytest.mark.parametrize(("error", "message", "call"), refused_products(NUMPY))
+@pytest.mark.contract("T23")
 def test_refusals(error, message, call):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         call(NUMPY.quantized("int8_channel"))
 
 
+@pytest.mark.contract("T26", "I22", "I23")
 def test_unit_of_fixed_point_elements():
     scheme = Scheme("sm", SCHEMES["msfp16"].elements, (Level(TENSOR, FLOAT32),), "a test")
     a = quantize(np.array([[1.5, -0.25]], np.float32), scheme)

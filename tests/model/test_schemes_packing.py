@@ -31,6 +31,7 @@ from scheme_cases import assert_same, has_tiles, random_array, shrunk
 
 
 @pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.contract("S41", "S44")
 def test_round_trips_and_totals(name, tmp_path):
     rng = generator("packing", name)
     for kind in ("any", "nan", "ends"):
@@ -196,6 +197,7 @@ def changed(path, array, shape=None, **others):
         ("mx9", 1, np.uint8(2), "from 0 to 1, not 2"),
     ],
 )
+@pytest.mark.contract("S8", "S9", "S10", "S11", "S12", "S14")
 def test_scales_that_no_scheme_has_are_refused(tmp_path, name, level, stored, message):
     array = random_array(generator("scales", name), SCHEMES[name], 4, 32, "one")
     assert array.scales[level].dtype == stored.dtype
@@ -214,6 +216,7 @@ def test_scales_that_no_scheme_has_are_refused(tmp_path, name, level, stored, me
         load(path)
 
 
+@pytest.mark.contract("S29")
 def test_a_nan_scale_is_taken():
     array = random_array(generator("nan scale"), SCHEMES["nvfp4"], 4, 32, "one")
     outer, inner = (scale.copy() for scale in array.scales)

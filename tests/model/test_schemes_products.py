@@ -15,6 +15,7 @@ from scheme_cases import MX, RULES, random_array, random_c
 
 
 @pytest.mark.parametrize("name", MX)
+@pytest.mark.contract("T1")
 def test_mx_is_the_same_as_before(name):
     rng = generator("mx products", name)
     rows = (random_array(rng, SCHEMES[name], 40, 128, "any") for _ in range(2))
@@ -64,6 +65,7 @@ def every_element(scheme):
 
 
 @pytest.mark.parametrize("text", ["exact", "aligned:1", "aligned:3", "fused:2", "float32"])
+@pytest.mark.contract("T3", "T5", "T6")
 def test_every_pair_of_microexponent_elements(text, backend):
     """Both shifts and both signs of every code of MX4: sums of two products, cut short."""
     array = every_element(SCHEMES["mx4"])
@@ -71,6 +73,7 @@ def test_every_pair_of_microexponent_elements(text, backend):
 
 
 @pytest.mark.parametrize("text", ["exact", "aligned:2", "fused:3", "fixed:24:-12", "blackwell"])
+@pytest.mark.contract("T4", "T13")
 def test_every_scale_of_nvfp4(text, backend):
     """Every E4M3 scale (subnormal ones and NaN too, no zero), over one product of two terms."""
     rng = generator("nvfp4 scales")
@@ -88,6 +91,7 @@ def test_every_scale_of_nvfp4(text, backend):
 
 
 @pytest.mark.parametrize("k", [32, 64])
+@pytest.mark.contract("T30")
 def test_small_weight_only_products_as_on_an_h200(k):
     """1.5 x 2^-76 by 2^-76: 16 of them are 3 x 2^-149, beside which the rest is lost."""
     x = np.full((1, k), 1.5 * 2.0**-76, ml_dtypes.bfloat16)
@@ -95,6 +99,7 @@ def test_small_weight_only_products_as_on_an_h200(k):
     assert matmul(x, weights, "hopper-fp16").view(np.uint32).tolist() == [[3]]
 
 
+@pytest.mark.contract("T29")
 def test_exact_weight_only_keeps_what_cancels():
     """Far apart terms that cancel but for the least, which two float64 would not hold."""
     x = np.array([[2.0**127, 2.0**60, 2.0**-120, -(2.0**127)] + [0] * 28], np.float32)
@@ -105,6 +110,7 @@ def test_exact_weight_only_keeps_what_cancels():
 
 
 @pytest.mark.parametrize("text", ["exact", "fused:13"])
+@pytest.mark.contract("A13", "A14")
 def test_a_product_beyond_float32_is_no_infinity(text):
     """2^200 beside an infinity of the other sign gives that infinity; with -2^200 it cancels."""
     coded = quantize(np.array([[2.0**100, 2.0**100] + [0] * 30], np.float32), "mxint8")

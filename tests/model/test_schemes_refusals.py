@@ -92,6 +92,7 @@ CHANNELS = Level(CHANNEL, FLOAT32)
         ),
     }.items(),
 )
+@pytest.mark.contract("S17", "S24", "T15")
 def test_combinations(message, arguments):
     elements, levels, zero_point = arguments
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -110,6 +111,7 @@ def test_elements_and_levels_are_tuples(wrong):
         Scheme("s", (E4M3,), wrong, "a test")
 
 
+@pytest.mark.contract("S1", "S2")
 def test_levels():
     for fmt, rule, message in (
         (FLOAT32, "floor", "rule of float32 scales must be one of amax, not 'floor'"),

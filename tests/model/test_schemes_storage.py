@@ -31,10 +31,12 @@ from mxdot.model.schemes import SCHEMES, bits_per_element, quantize, storage
         ("mixed4", "4.28125"),
     ],
 )
+@pytest.mark.contract("S24", "S41", "S44")
 def test_bits_per_element(name, bits):
     assert bits_per_element(name) == Fraction(bits)
 
 
+@pytest.mark.contract("S43")
 def test_published_figures_of_mxfp8():
     mx = storage("mxfp8_e4m3", 1024, 1024)
     assert mx.bits_per_element / 8 == Fraction("1.03125")
@@ -62,6 +64,7 @@ def test_totals_of_1024_by_1024(name, total):
     assert storage(name, 1024, 1024).total == total
 
 
+@pytest.mark.contract("S42")
 def test_padded_tiles_of_scales():
     assert storage("mxfp8_e4m3", 1024, 1024, tiled=True).total == 1081344  # whole tiles already
     assert storage("mxfp8_e4m3", 130, 160, tiled=True).scales == (256 * 8,)
@@ -79,6 +82,7 @@ def test_rows_start_at_a_whole_byte():
 
 
 @pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.contract("S41", "S44")
 def test_storage_counts_what_quantisation_makes(name):
     """Bits of every entry of the arrays, at a size where no row is padded."""
     q = quantize(np.ones((128, 256), np.float32), name)

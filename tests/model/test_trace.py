@@ -144,6 +144,7 @@ def test_aligned(f):
 @pytest.mark.parametrize(
     "text", ["fused:4", "fused:25", "hopper", "hopper-fp16", "ada", "blackwell", "hopper-promoted"]
 )
+@pytest.mark.contract("A4")
 def test_fused(text):
     blocks = 5 if text == "hopper-promoted" else 2
     cases, trace = finite_trace(text, blocks=blocks)

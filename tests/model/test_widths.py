@@ -66,6 +66,7 @@ def widths_of(pair: tuple[str, str], lanes: int, rule: str) -> Widths:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids="x".join)
+@pytest.mark.contract("W1")
 def test_sums_of_exact_products(pair):
     a, b = (FORMATS[name] for name in pair)
     digits = largest(a) * largest(b) / (last_digit(a) * last_digit(b))

@@ -1,74 +1,102 @@
-"""Every statement of docs/numerics.md has its row in docs/contract-coverage.md, and it is true."""
+"""Every rule of the numeric contract has a test; one about the RTL has bins of coverage too."""
 
-from contract import CONTRACT, COVERAGE, OPEN, REFERENCE, ROOT, has_bin, has_test, rows, statements
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
 
+import pytest
+
+from mxdot.model import DotConfig, QuantizeConfig
+from mxdot.sim.dot.features import goals as dot_goals
+from mxdot.sim.engine.regression_units import smoke_matrix
+from mxdot.sim.quantize.features import goals as quantize_goals
+
+ROOT = Path(__file__).parents[2]
 IN_RTL = ("3. Products and scales", "Status flags", "Narrower outputs")
-"""Sections of which each statement is about the RTL."""
+"""Sections of which each rule is about the RTL."""
 
 
-def complaints(contract: str, page: str) -> list[str]:
-    """Mistakes of the page."""
-    made, held = statements(contract), rows(page)
-    keys = {statement.key: statement.section for statement in made}
-    problems = [
-        f"no row for {s.text!r} of {s.section!r}; it begins: | `{s.key}` | {s.words} |"
-        for s in made
-        if s.key not in {row.key for row in held}
+def load():
+    spec = importlib.util.spec_from_file_location("contract", ROOT / "tools" / "contract.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+contract = load()
+
+
+@cache
+def points() -> dict[str, frozenset[str]]:
+    """The bins of every cover point, `kind.point`, over the smoke matrix."""
+    features = {DotConfig: ("dot", dot_goals), QuantizeConfig: ("quantize", quantize_goals)}
+    result: dict[str, set[str]] = {}
+    for unit in smoke_matrix():
+        kind, goals = features.get(type(unit.config), ("", lambda config: {}))
+        for point, bins in goals(unit.config).items():
+            result.setdefault(f"{kind}.{point}", set()).update(map(str, bins))
+    return {name: frozenset(bins) for name, bins in result.items()}
+
+
+def has_bin(name: str) -> bool:
+    """Whether the cover point of `kind.point=text` exists, and has a bin with that text."""
+    point, _, text = name.partition("=")
+    return any(text in bins for bins in points().get(point, ()))
+
+
+def complaints(rules, tests, bins) -> list[str]:
+    names = [rule.id for rule in rules]
+    lacks = [f"two rules {name}" for name in dict.fromkeys(names) if names.count(name) > 1]
+    for rule in rules:
+        if (rule.id in tests) == (rule.id in contract.OPEN):
+            lacks.append(f"rule {rule.id} must have a test or a reason in OPEN: {rule.words}")
+        if rule.section in IN_RTL and not bins.get(rule.id):
+            lacks.append(f"rule {rule.id} must have a bin: {rule.words}")
+    lacks += [
+        f"{test[0]} holds {name}, no rule" for name, test in tests.items() if name not in names
     ]
-    for row in held:
-        if row.key not in keys:
-            problems.append(f"no statement {row.key} ({row.words})")
-        if not row.tests and row.says != REFERENCE and not row.is_open:
-            problems.append(f"no test for {row.key} ({row.words})")
-        if keys.get(row.key) in IN_RTL and not row.bins:
-            problems.append(f"no bin for {row.key} ({row.words})")
-        problems += [f"no test {name} ({row.key})" for name in row.tests if not has_test(name)]
-        problems += [f"no bin {name} ({row.key})" for name in row.bins if not has_bin(name)]
-    if len(held) != len({row.key for row in held}):
-        problems.append("two rows of one key")
-    return problems
+    lacks += [f"{name} has bins and is no rule" for name in bins if name not in names]
+    return lacks + [
+        f"no bin {b} ({name})" for name, all_ in bins.items() for b in all_ if not has_bin(b)
+    ]
 
 
-def pages() -> tuple[str, str]:
-    return CONTRACT.read_text(encoding="utf-8"), COVERAGE.read_text(encoding="utf-8")
+@pytest.fixture
+def parts():
+    return contract.all_rules(), contract.tests_of_rules(), contract.bins_of_rules()
 
 
-def test_every_statement_has_a_test_and_its_bins():
-    assert not complaints(*pages())
+def test_every_rule_has_a_test_and_its_bins(parts):
+    assert not complaints(*parts)
 
 
-def test_rows_are_in_the_order_of_the_contract():
-    contract, page = pages()
-    assert [row.key for row in rows(page)] == [s.key for s in statements(contract)]
+def test_what_is_missing_is_noticed(parts):
+    rules, tests, bins = parts
+    page = "## 3. Products and scales\n\n**P1** Once.\n\n**P1** Twice.\n\n**Z9** A `new` rule."
+    more = contract.rules("numerics.md", page)
+    assert [rule.words for rule in more] == ["Once.", "Twice.", "A new rule."]
+    assert complaints([*rules, *more], tests, bins) == [
+        "two rules P1",
+        "rule Z9 must have a test or a reason in OPEN: A new rule.",
+        "rule Z9 must have a bin: A new rule.",
+    ]
+    assert complaints(rules, tests | {"Z9": ["a::b"]}, bins) == ["a::b holds Z9, no rule"]
+    assert complaints(rules, tests, bins | {"Z9": []}) == ["Z9 has bins and is no rule"]
+    assert complaints(rules, tests, bins | {"G3": ["dot.flags=nothing"]}) == [
+        "no bin dot.flags=nothing (G3)"
+    ]
+    (lack,) = complaints(rules, tests | {"M3": ["a::b"]}, bins)
+    assert lack.startswith("rule M3 must have a test or a reason")
 
 
-def test_holes_are_told():
-    """docs/verification.md counts the statements without a test."""
-    count = sum(row.is_open for row in rows(pages()[1]))
-    text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-    assert f"{count} statement of the contract has no test" in " ".join(text.split())
-    assert f"each of the {len(rows(pages()[1]))} statements of numerics.md" in " ".join(
-        text.split()
-    )
+def test_marks_are_read():
+    source = '@pytest.mark.contract("A2", "A3")\ndef test_x(): ...\n@other("A4")\ndef test_y(): ...'
+    assert list(contract.marks(source)) == [("test_x", "A2"), ("test_x", "A3")]
 
 
-def test_what_is_missing_is_noticed():
-    contract, page = pages()
-    longer = contract.replace("Subnormals are kept.", "Subnormals are kept. One more rule.", 1)
-    assert any("One more rule." in text for text in complaints(longer, page))
-    other = contract.replace("The exponent is clamped to", "The exponent is cut to", 1)
-    assert any(text.startswith("no row") for text in complaints(other, page))
-    assert any(text.startswith("no statement") for text in complaints(other, page))
-    first = rows(page)[0]
-    for name, text in ((first.tests[0], "no test nowhere::nothing"), (first.bins[0], "no bin ")):
-        wrong = page.replace(f"`{name}`", "`nowhere::nothing`", 1)
-        assert any(complaint.startswith(text) for complaint in complaints(contract, wrong))
-    flag = next(row for row in rows(page) if row.words.startswith("underflow a rounding"))
-    wrong = page.replace(f"| `{flag.key}` |", f"| `{flag.key}` | x | `a::b` | - |\n|")
-    assert f"no bin for {flag.key} (x)" in complaints(contract, wrong)
-    bare = f"| `{first.key}` | {first.words} |  |  |\n"
-    assert complaints(contract, bare + page)[-1] == "two rows of one key"
-    assert f"no test for {first.key} ({first.words})" in complaints(contract, bare + page)
-    assert not has_bin("dot.flags=nothing")
-    assert has_bin("dot.flags=overflow")
-    assert OPEN != REFERENCE
+def test_the_table_has_a_row_per_rule(parts):
+    rows = re.findall(r"^\| \[([A-Z]\d+)\]", contract.table(), re.M)
+    assert rows == [rule.id for rule in parts[0]]

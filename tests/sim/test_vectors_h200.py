@@ -113,6 +113,7 @@ def test_the_captures_are_worth_comparing(preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.contract("M2", "M4", "M5")
 def test_model_computes_what_the_silicon_did(preset):
     for one in cases(preset).values():
         got = matmul(one.a, one.b, preset, one.c).view(np.uint32)
@@ -121,6 +122,7 @@ def test_model_computes_what_the_silicon_did(preset):
 
 
 @pytest.mark.parametrize("other", ["aligned:13", "fused:13", "hopper", "ada", "exact"])
+@pytest.mark.contract("M4")
 def test_other_rules_are_refuted(other):
     """The comparison tells rules apart: none of these computed the products of hopper-mx."""
     one = cases("hopper-mx")["e4m3xe4m3-wide-128"]
@@ -170,6 +172,7 @@ def by_verilator(preset: str, config: DotConfig, directory: Path) -> None:
 
 @pytest.mark.parametrize("simulated", [by_netlist, *[by_verilator] * FULL])
 @pytest.mark.parametrize("preset", [name for name in PRESETS if FULL or name not in SAME_RULE])
+@pytest.mark.contract("M2")
 def test_rtl_computes_what_the_silicon_did(preset, simulated, tmp_path):
     """Dot products of a file through one unit with its format pairs as modes; by default of FP8 and
     FP16, whose rule BF16 and TF32 have."""

@@ -578,6 +578,10 @@ def nan_bits(accumulator: str) -> int:
     return NVIDIA_NAN if accumulator in FUSED or accumulator in GROUPED else NAN
 
 
+ADDED: dict[str, Callable[..., Number]] = {}
+"""Rules of accumulators from outside, by the first word of their text; its numbers follow."""
+
+
 def accumulate(accumulator: str, blocks: list[Step], c: Number, status: Status) -> Number:
     """c after all blocks, each one step or cut into the steps of a machine."""
     name, *numbers = accumulator.split(":")
@@ -600,6 +604,8 @@ def accumulate(accumulator: str, blocks: list[Step], c: Number, status: Status) 
             return run(c, blocks, int32, status)
         case "fixed", [width, lsb, *wrap] if int(width) >= 1 and wrap in ([], ["wrap"]):
             return run_fixed(c, blocks, FixedRegister(int(width), int(lsb), wrap != []), status)
+    if name in ADDED:
+        return run(c, blocks, ADDED[name], status, *map(int, numbers))
     if accumulator in (*PRESETS, *MACHINES):
         return run_machine(accumulator, blocks, c, status)
     raise ValueError(f"no accumulator of the contract: {accumulator!r}")

@@ -1,0 +1,24 @@
+"""Modules of users, which add formats and accumulators."""
+
+import os
+from functools import cache
+from importlib import import_module
+
+VARIABLE = "MXDOT_PLUGINS"
+"""Environment variable: names of modules, with commas; simulators' processes have it too."""
+
+
+def load_plugins() -> None:
+    """Import the modules of `VARIABLE`, once; ValueError names one that cannot be imported."""
+    _load(os.environ.get(VARIABLE, ""))
+
+
+@cache
+def _load(names: str) -> None:
+    for name in filter(None, map(str.strip, names.split(","))):
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise ValueError(
+                f"{VARIABLE} must name modules on PYTHONPATH, not {name!r}: {error}"
+            ) from None

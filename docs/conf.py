@@ -19,7 +19,6 @@ nb_execution_mode = "force"  # notebooks show what this version computes, or the
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds for a cell
 nb_render_markdown_format = "myst"  # with tables
-exclude_patterns = ["examples"]
 html_theme = "furo"
 html_title = "mxdot"
 myst_heading_anchors = 3

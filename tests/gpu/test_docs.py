@@ -17,4 +17,4 @@ def test_readme_and_docs_have_examples():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(name):
-    run(name, [EXAMPLES[name]])
+    run([EXAMPLES[name]])

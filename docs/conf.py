@@ -21,6 +21,7 @@ html_static_path = ["static"]
 html_show_copyright = False
 html_css_files = ["site.css"]
 highlight_language = "none"  # a block without a language is output, a diagram or a formula
+smartquotes = False  # `--option` in a table is no dash
 myst_heading_anchors = 3
 default_role = "code"  # docstrings write names as `name`
 autodoc_member_order = "bysource"

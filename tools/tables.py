@@ -87,15 +87,12 @@ def formats() -> str:
 
 
 def accumulators() -> str:
-    """The accumulators and presets, in one line each."""
+    """The accumulators, a line each; machines have a table of their own."""
     lines = []
     for kind in KINDS.values():
         formats = "int8" if kind.takes_integers else "e4m3"
         low, high = DotConfig(formats, accumulator=kind.examples[0]).stage_limits
         lines.append(f"| `{kind.syntax}` | {kind.summary} | {low}-{high} |")
-    for name, preset in PRESETS.items():
-        low, high = DotConfig(accumulator=name).stage_limits
-        lines.append(f"| `{name}` | {preset.rule} | {low}-{high} |")
     return rows("| accumulator | rule | `--stages` at 32 lanes |", lines)
 
 
@@ -190,33 +187,34 @@ def registers() -> str:
         if register.name.removesuffix("_HIGH") in COUNTERS:
             continue
         access = "/".join(dict.fromkeys(field.access for field in register.fields))
-        fields = "; ".join(f"{f.bits} `{f.name}` {f.meaning}" for f in register.fields)
+        alike: dict[str, list[str]] = {}
+        for field in register.fields:
+            alike.setdefault(field.meaning, []).append(f"{field.bits} `{field.name}`")
+        fields = "; ".join(f"{', '.join(names)} {meaning}" for meaning, names in alike.items())
         if register.name == "STATUS":
             fields = "see below"
-        name = f"`0x{register.offset:02X}` {register.name}"
-        lines.append(f"| {name} | {access} | {register.meaning} | {fields} |")
-    return rows("| register | access | what | bits |", lines)
+        name = f"`0x{register.offset:02X} {register.name}`"
+        lines.append(f"| {name} | {access}: {register.meaning}; {fields} |")
+    return rows("| register | access: what; bits |", lines)
 
 
 def counters() -> str:
     """The matrix unit's counters."""
     return rows(
         "| counter | counts |",
-        [f"| `0x{REGISTERS[n].offset:02X}` {n} | {REGISTERS[n].meaning} |" for n in COUNTERS],
+        [f"| `0x{REGISTERS[n].offset:02X} {n}` | {REGISTERS[n].meaning} |" for n in COUNTERS],
     )
 
 
 def status() -> str:
     """The bits of the matrix unit's STATUS; bits of equal meaning, one per stream, share a row."""
-    alike: dict[tuple[str, str], list] = {}
+    alike: dict[str, list[str]] = {}
     for field in REGISTERS["STATUS"].fields:
-        alike.setdefault((field.access, field.meaning), []).append(field)
-    lines = [
-        f"| {', '.join(f.bits for f in fields)} | {', '.join(f'`{f.name}`' for f in fields)} "
-        f"| {access} | {meaning} |"
-        for (access, meaning), fields in alike.items()
-    ]
-    return rows("| bit | name | access | meaning |", lines)
+        alike.setdefault(field.meaning, []).append(f"{field.bits} `{field.name}`")
+    return rows(
+        "| bit | meaning |",
+        [f"| {', '.join(names)} | {meaning} |" for meaning, names in alike.items()],
+    )
 
 
 LINKED = {"accumulator": "a rule of [the table below](#accumulators), or [a machine](machines.md)"}

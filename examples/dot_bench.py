@@ -1,4 +1,4 @@
-"""Bench of build/dot.v, made by: mxdot verilog --accumulator aligned:8 -o build/dot.v"""
+"""A bench for the unit of `mxdot verilog --accumulator aligned:8 -o build/dot.v`."""
 
 import random
 from pathlib import Path
@@ -7,6 +7,7 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly
+
 from mxdot.model import DotConfig, quantize
 from mxdot.sim.engine.verilator import build
 
@@ -17,7 +18,8 @@ WANT = [hex(bits) for bits in UNIT.dot(A, B).result.view(np.uint32)]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def results_are_the_models(dut):
+async def every_result_is_the_models(dut):
+    """100 dot products, with gaps between blocks and with results that wait."""
     Clock(dut.clk, 10, "ns").start()
     dut.rst.value, dut.in_valid.value, dut.in_c.value = 1, 0, 0
     await ClockCycles(dut.clk, 2)

@@ -52,8 +52,6 @@ def directory(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("readme")
     (directory / "examples").mkdir(parents=True)
     (directory / "examples" / BENCH.name).write_text(BENCH.read_text())
-    (directory / ".venv" / "bin").mkdir(parents=True)
-    (directory / ".venv" / "bin" / "mxdot").symlink_to(Path(sys.executable).parent / "mxdot")
     verilog, build, _ = commands()
     succeed(verilog, directory)
     unit = directory / "build" / "matmul.v"
@@ -70,6 +68,7 @@ def directory(tmp_path_factory) -> Path:
 def run(command: str, directory: Path, **make: str) -> subprocess.CompletedProcess:
     words = [f"{k}={v}".replace(" ", "\\ ") for k, v in {**MAKE, **make}.items()]
     settings = find_tools().env | {"MAKEFLAGS": " ".join(words)}
+    settings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{settings['PATH']}"
     return subprocess.run(
         command, shell=True, cwd=directory, env=os.environ | settings, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,

@@ -135,6 +135,7 @@ def tree(page: str) -> Path:
     for path in (*directory.iterdir(), *build.iterdir()):
         if path.is_symlink() or path.is_file():
             path.unlink()
+    (ROOT / "build" / "verilator-runtime").mkdir(exist_ok=True)
     for name in ("examples", "tests", "build/verilator-runtime"):
         (directory / name).symlink_to(ROOT / name)
     return directory

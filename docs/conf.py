@@ -17,14 +17,15 @@ contract.write()
 
 project = "mxdot"
 release = metadata.version("mxdot")
-extensions = ["myst_nb", "sphinx.ext.autodoc"]
-nb_execution_mode = "force"  # notebooks show what this version computes, or the site is not built
-nb_execution_raise_on_error = True
-nb_execution_timeout = 300  # seconds for a cell
-nb_render_markdown_format = "myst"  # with tables
-exclude_patterns = ["examples", "_generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_generated"]
 html_theme = "furo"
-html_title = "mxdot"
+html_title = f"mxdot {release}"
+html_static_path = ["static"]
+html_show_copyright = False
+html_css_files = ["site.css"]
+highlight_language = "none"  # a block without a language is output, a diagram or a formula
+smartquotes = False  # `--option` in a table is no dash
 myst_heading_anchors = 3
 default_role = "code"  # docstrings write names as `name`
 autodoc_member_order = "bysource"

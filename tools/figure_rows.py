@@ -120,7 +120,7 @@ def programs(*names: str) -> Callable[[], Inputs]:
 TRAINING = ("examples/train_lm.py", "examples/lm_network.py", "nn/recipe.py", "nn/recipes.py")
 SECTIONS = (
     "--format e4m3,e5m2,int8 --accumulator exact,aligned:8,aligned:20,float32,hopper,int32 "
-    "--lanes 32 --process gates --data none --no-energy --extra docs/examples/macs.toml"
+    "--lanes 32 --process gates --data none --no-energy --extra examples/macs.toml"
 )
 BOTH = (
     "mxfp8_e4m3,mxfp8_e5m2,mxfp6_e2m3,mxfp6_e3m2,mxfp4,mxint8,fp8_e4m3_tensor,fp8_e4m3_row,"
@@ -134,16 +134,16 @@ APART = (
 
 FIGURES: tuple[Figure, ...] = (
     study(
-        "clock", "area.md", "--study docs/examples/clock.toml", 480,
+        "clock", "area.md", "--study examples/clock.toml", 480,
         pictures={"clock-area.svg": "plots/clock-area-asap7.svg"},
     ),
     study(
-        "fraction_bits", "accumulators.md", "--study docs/examples/fraction_bits.toml", 120,
+        "fraction_bits", "accumulators.md", "--study examples/fraction_bits.toml", 120,
         pictures={"accumulators-bits.svg": "plots/error-f-normal.svg"},
         tables={"fraction_bits": tables.fraction_bits},
     ),
     study(
-        "lengths", "accumulators.md", "--study docs/examples/lengths.toml", 300,
+        "lengths", "accumulators.md", "--study examples/lengths.toml", 300,
         pictures={"accumulators-lengths.svg": "plots/error-length-log-normal.svg"},
         tables={"lengths": tables.lengths},
     ),
@@ -153,11 +153,11 @@ FIGURES: tuple[Figure, ...] = (
     ),
     study(
         "units", "accumulators.md",
-        "--study docs/examples/accumulators.toml --extra docs/examples/macs.toml", 1500,
+        "--study examples/accumulators.toml --extra examples/macs.toml", 1500,
         tables={"units": tables.units},
     ),
     study(
-        "narrow", "accumulators.md", "--study docs/examples/narrow.toml", 900,
+        "narrow", "accumulators.md", "--study examples/narrow.toml", 900,
         tables={"narrow": tables.narrow},
     ),
     Figure(

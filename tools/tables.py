@@ -93,17 +93,13 @@ def formats() -> str:
 
 
 def accumulators() -> str:
-    """The accumulators and presets, in one line each."""
+    """The accumulators, a line each; machines have a table of their own."""
     lines = []
     for kind in KINDS.values():
         formats = "int8" if kind.takes_integers else "e4m3"
         low, high = DotConfig(formats, accumulator=kind.examples[0]).stage_limits
-        registers = f"{low} to {high}"
-        lines.append(f"| `{kind.syntax}` | {kind.summary} | {registers} |")
-    for name, preset in PRESETS.items():
-        low, high = DotConfig(accumulator=name).stage_limits
-        lines.append(f"| `{name}` | {preset.rule} | {low} to {high} |")
-    return rows("| accumulator | rule | registers at 32 lanes |", lines)
+        lines.append(f"| `{kind.syntax}` | {kind.summary} | {low}-{high} |")
+    return rows("| accumulator | rule | `--stages` at 32 lanes |", lines)
 
 
 STATUS = {MEASURED: "measured", CHECKED: "checked", MODELLED: "model"}
@@ -190,31 +186,44 @@ def recipes() -> str:
 
 
 def registers() -> str:
-    """The matrix unit's register map; of a counter both words in one row, of STATUS no bits."""
+    """The matrix unit's register map, without its counters and the bits of STATUS."""
     lines = []
     for register in REGISTERS.values():
-        if register.name.endswith("_HIGH"):
+        if register.name.removesuffix("_HIGH") in COUNTERS:
             continue
-        counter = register.name in COUNTERS
-        high = f", `0x{register.offset + 4:02X}`" if counter else ""
         access = "/".join(dict.fromkeys(field.access for field in register.fields))
-        fields = "; ".join(f"{f.bits} `{f.name}` {f.meaning}" for f in register.fields)
-        if counter:
-            fields = "low word, high word"
+        alike: dict[str, list[str]] = {}
+        for field in register.fields:
+            alike.setdefault(field.meaning, []).append(f"{field.bits} `{field.name}`")
+        fields = "; ".join(f"{', '.join(names)} {meaning}" for meaning, names in alike.items())
         if register.name == "STATUS":
             fields = "see below"
-        lines.append(
-            f"| `0x{register.offset:02X}`{high} | {register.name} | {access} | {register.meaning} "
-            f"| {fields} |"
-        )
-    return rows("| offset | register | access | what | bits |", lines)
+        name = f"`0x{register.offset:02X} {register.name}`"
+        lines.append(f"| {name} | {access}: {register.meaning}; {fields} |")
+    return rows("| register | access: what; bits |", lines)
+
+
+def counters() -> str:
+    """The matrix unit's counters."""
+    return rows(
+        "| counter | counts |",
+        [f"| `0x{REGISTERS[n].offset:02X} {n}` | {REGISTERS[n].meaning} |" for n in COUNTERS],
+    )
 
 
 def status() -> str:
-    """The bits of the matrix unit's STATUS."""
-    fields = REGISTERS["STATUS"].fields
-    lines = [f"| {f.bits} | `{f.name}` | {f.access} | {f.meaning} |" for f in fields]
-    return rows("| bit | name | access | meaning |", lines)
+    """The bits of the matrix unit's STATUS; bits of equal meaning, one per stream, share a row."""
+    alike: dict[str, list[str]] = {}
+    for field in REGISTERS["STATUS"].fields:
+        alike.setdefault(field.meaning, []).append(f"{field.bits} `{field.name}`")
+    return rows(
+        "| bit | meaning |",
+        [f"| {', '.join(names)} | {meaning} |" for meaning, names in alike.items()],
+    )
+
+
+LINKED = {"accumulator": "a rule of [the table below](#accumulators), or [a machine](machines.md)"}
+"""Effects of options whose values are a table of their own."""
 
 
 def options(kind: type[UnitConfig], others: Iterable[str] = ()) -> str:
@@ -223,7 +232,7 @@ def options(kind: type[UnitConfig], others: Iterable[str] = ()) -> str:
     for keyword, option in kind.options().items():
         if keyword not in others:
             default = option.default_text or ("off" if option.is_switch else "-")
-            lines.append(f"| `{option.flag}` | {default} | {option.help} |")
+            lines.append(f"| `{option.flag}` | {default} | {LINKED.get(keyword, option.help)} |")
     return rows("| option | default | effect and values |", lines)
 
 
@@ -235,6 +244,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "recipes": recipes,
     "registers": registers,
+    "counters": counters,
     "status": status,
     "options_dot": lambda: options(DotConfig),
     "options_quantize": lambda: options(QuantizeConfig),

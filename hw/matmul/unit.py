@@ -53,7 +53,7 @@ class MatmulUnit(wiring.Component):
     is busy: a step of A is held for all tiles of a group, each has a slot of the dot units, and
     buffers of tiles stand before Drain and after Collect.
 
-    Ports (docs/matmul.md describes their packets):
+    Ports (docs/matrix-unit.md describes their packets):
 
     - `s_axil` in, AXI4-Lite: the registers
     - `s_axis_a` in, AXI4-Stream of `a_bytes`: steps of A

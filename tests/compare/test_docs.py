@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from doc_examples import PAGES, examples, run
+from doc_examples import RUN, check_commands, examples, run
 
 EXAMPLES = examples("compare")
 
@@ -16,12 +16,9 @@ def test_pages_have_examples():
 @pytest.mark.parametrize("page", EXAMPLES)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # they write files
-    run(page, EXAMPLES[page])
+    run(EXAMPLES[page])
 
 
-def test_accuracy_prints_what_it_says(capsys):
-    ((example, output),) = re.findall(
-        r"```python\n(.*?)```\n\n```\n(.*?)```", PAGES["accuracy.md"], flags=re.S
-    )
-    run("accuracy.md", [example])
-    assert capsys.readouterr().out == output
+@pytest.mark.parametrize("page", [page for page in RUN if page in examples("compare", "sh")])
+def test_commands_print_what_is_shown(page):
+    check_commands(page, "compare")

@@ -1,4 +1,4 @@
-"""The multiply-adds of docs/examples: their gates compute what their comments say."""
+"""The multiply-adds of examples: their gates compute what their comments say."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from mxdot.model import E4M3
 from mxdot.synth import gates, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 STREAMS, CYCLES = 256, 40
 
 

@@ -17,10 +17,4 @@ def test_readme_and_docs_have_examples():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(name):
-    run(name, [EXAMPLES[name]])
-
-
-@pytest.mark.parametrize(("page", "example", "output"), shown("gpu"))
-def test_an_example_prints_what_the_page_shows(page, example, output, capsys):
-    run(page, [example])
-    assert capsys.readouterr().out == output
+    run([EXAMPLES[name]])

@@ -1,5 +1,6 @@
 """Verilog of every kind of unit is clean under lint, whatever its options."""
 
+import os
 import random
 import re
 import subprocess
@@ -167,12 +168,12 @@ def lint_as_documented(text: str, directory: Path) -> str:
     """Output of the commands of docs/dot-unit.md for a unit's Verilog, under `directory`."""
     block = re.search(r"```sh\n([^`]*--lint-only[^`]*)```", CHAPTER)
     assert block is not None
-    commands = block[1].replace(".venv/bin/python", sys.executable)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     (directory / "build").mkdir(exist_ok=True)
     (directory / "build" / "dot.v").write_text(text)
     done = subprocess.run(
-        commands, shell=True, cwd=directory, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        block[1], shell=True, cwd=directory, text=True, check=False,
+        env=os.environ | {"PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert bool(done.returncode) == ("%Warning" in done.stdout), done.stdout
     return done.stdout

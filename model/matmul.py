@@ -4,12 +4,12 @@ from itertools import product
 from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, check_known, warn_of_operands
 from .accumulators import accumulator as find_rule
 from .blocks import LARGEST_BLOCK, running_value
-from .dot import by_codes, check_operands, check_scales
+from .dot import as_operands, by_codes, check_operands, check_scales
 from .errors import flag, integer
 from .formats import E8M0, ScaleFormat
 from .rounding import F32
@@ -29,7 +29,7 @@ WHOLE = 1 << 24
 @overload
 def matmul(
     a: ScaledArray | ArrayLike,
-    b: ScaledArray,
+    b: ScaledArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -38,8 +38,8 @@ def matmul(
 ) -> F32: ...
 @overload
 def matmul(
-    a: MXArray,
-    b: MXArray,
+    a: MXArray | NDArray,
+    b: MXArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -49,7 +49,7 @@ def matmul(
 ) -> Trace: ...
 def matmul(
     a: ScaledArray | ArrayLike,
-    b: ScaledArray,
+    b: ScaledArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -60,9 +60,10 @@ def matmul(
 ) -> F32 | Trace:
     """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
 
-    a, b: MXArrays, or ScaledArrays of any two schemes, blocked along the last axis. a may be floats
-    (float32, float16, bfloat16): b is then dequantised to their type (weight-only), and the
-    accumulator is ``exact``, a ``fused:F`` or a preset.
+    a, b: MXArrays, or ScaledArrays of any two schemes, blocked along the last axis. An FP8, FP6 or
+    FP4 array of ml_dtypes holds codes under scales of 1, as for `dot`. a may be floats (float32,
+    float16, bfloat16): b is then dequantised to their type (weight-only), and the accumulator is
+    ``exact``, a ``fused:F`` or a preset.
     accumulator: an object or its text; ``int32`` takes integer elements. c: running values, floats
     that are float32, broadcastable to (M, N); None for +0. lanes: the most elements (1 to 65536)
     under one scale of each operand that are taken at once; longer blocks are taken in parts. None
@@ -71,6 +72,7 @@ def matmul(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
+    a, b = as_operands(a, b, scale_format)
     if not isinstance(b, ScaledArray):
         raise TypeError(
             f"b must be a ScaledArray, not {type(b).__name__}: quantize makes one of floats"

@@ -4,7 +4,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import KINDS, MACHINES, PRESETS, Accumulator, any_operands
 from ..accumulators import accumulator as as_accumulator
@@ -28,6 +28,7 @@ from ..pipeline.delays import DEFAULT_DELAYS, DELAYS
 from ..pipeline.placement import Pipeline, place, stage_limits
 from ..pipeline.sections import dot_sections
 from ..pipeline.widths import Widths
+from ..quantize import held_codes
 from ..schemes.array import MXArray
 from ..trace import Trace
 from .base import LANES, UnitConfig, block_size, stage_count
@@ -315,8 +316,8 @@ class DotConfig(UnitConfig):
 
     def dot(
         self,
-        a: MXArray,
-        b: MXArray,
+        a: MXArray | NDArray,
+        b: MXArray | NDArray,
         c: ArrayLike | None = None,
         stages: bool = False,
         micro: tuple[ArrayLike, ArrayLike] | None = None,
@@ -330,8 +331,9 @@ class DotConfig(UnitConfig):
         """
         if isinstance(self.out, IntegerOutput):
             raise ValueError(f"out must be a float to multiply MXArrays, not {self.out.name}")
-        check_operands(a, b, self.accumulator)
         block = self.scale_block
+        a, b = (held_codes(x, block, self.scale_format) for x in (a, b))
+        check_operands(a, b, self.accumulator)
         if a.block_size != block:
             raise ValueError(f"block_size of a must be the unit's {block}, not {a.block_size}")
         if a.shape[-1] % self.lanes:

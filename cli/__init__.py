@@ -11,10 +11,11 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line
+from .completion import complete
 from .parser import Parser
 
 COMMANDS = (
-    *("sim", "verilog", "vectors", "run-layer"),
+    *("compute", "machines", "sim", "verilog", "vectors", "run-layer"),
     *("synth", "compare", "array", "probe", "verify", "evaluate"),
 )
 
@@ -40,6 +41,7 @@ def build_parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
     parser = build_parser()
+    complete(parser)
     args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help()
@@ -62,6 +64,9 @@ def _run(args: argparse.Namespace) -> int:
         return args.run(args)
     try:
         return args.run(args)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
     except (ValueError, TypeError) as error:
         print(f"mxdot: error: {one_line(str(error))}", file=sys.stderr)
     except ModuleNotFoundError as error:

@@ -110,3 +110,15 @@ def hint(text: str) -> str:
     generation, name, _ = split
     names = ", ".join(row.name for row in _rows(generation))
     return f"; {name} has the machines {names}" if names else f"; {name} has no machine here"
+
+
+def names_with_operands() -> dict[str, Machine]:
+    """Machines by names such as ``h100-fp8``."""
+    kinds = ("fp8", "fp6", "fp4", "nvfp4", "fp16", "bf16", "tf32")
+    names = {
+        f"{name.lower().replace(' ', '')}-{kind}": machine_on(f"{name}-{kind}")
+        for hardware in GENERATIONS.values()
+        for name in hardware
+        for kind in kinds
+    }
+    return {name: machine for name, machine in names.items() if machine is not None}

@@ -12,6 +12,7 @@ from typing import Any
 from ..model import OperandsWarning
 from ..model.errors import one_line
 from .completion import complete
+from .examples import add_examples
 from .parser import Parser
 
 COMMANDS = (
@@ -35,6 +36,7 @@ def build_parser() -> Parser:
     for name in COMMANDS:
         module = name.replace("-", "_")
         import_module(f".{module}", __package__).add_parser(subparsers)
+    add_examples(parser)
     return parser
 
 

@@ -10,7 +10,6 @@ from ..model.errors import nearest
 from .output import add_json_option, write_json_file
 
 WIDTH = 100
-EXAMPLE = "mxdot machines h100"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -20,7 +19,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="matrix units of real machines: hardware, formats, accumulator",
         description="List the machines that the model reproduces: name, GPUs, formats of operands "
         "and the rule of the accumulator. A machine is an accumulator of every command.",
-        epilog=f"example: {EXAMPLE}",
     )
     parser.add_argument(
         "names",

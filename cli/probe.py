@@ -37,7 +37,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="element format or pair, such as e5m2xe4m3 (default: the unit's widest)",
     )
     parser.add_argument(
-        "--lanes", type=int, help="block size of a unit of the model, 4 to 128 (default: 32)"
+        "--lanes",
+        type=int,
+        help="block size of a unit of the model, a power of two from 4 to 128 (default: 32)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random data (default: 0)")
     parser.add_argument(

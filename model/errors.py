@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """`value` if it is one of `allowed`, else ValueError."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        near = nearest(value, allowed) if isinstance(value, str) else ""
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}{near}")
     return value
 
 
 def nearest(value: str, allowed: Iterable[str]) -> str:
     """Text for a message with the `allowed` names that resemble `value`; empty without one."""
-    names = get_close_matches(value.strip().lower(), allowed)
+    names = get_close_matches(value.strip().lower(), list(allowed))
     return f"; nearest: {', '.join(names)}" if names else ""
 
 

@@ -66,8 +66,8 @@ class DotConfig(UnitConfig):
         default=32,
         choices=LANES,
         joint=True,
-        help="block size, 4 to 128; 2 too with machines whose steps have 2 elements; area grows "
-        "linearly",
+        help="block size, a power of two from 4 to 128; 2 too with machines whose steps have 2 "
+        "elements; area grows linearly",
     )
     accumulator: Accumulator = option(
         default="aligned:13",
@@ -75,7 +75,7 @@ class DotConfig(UnitConfig):
         converter=as_accumulator,
         plain=str,
         help=f"{', '.join(kind.syntax for kind in KINDS.values())}; a preset: "
-        f"{', '.join(PRESETS)}; or another machine of docs/machines.md: "
+        f"{', '.join(PRESETS)}; or another of `mxdot machines`: "
         f"{', '.join(name for name in MACHINES if name not in PRESETS)}",
     )
     stages: int = option(
@@ -147,7 +147,8 @@ class DotConfig(UnitConfig):
         joint=True,
         default_text="the lanes",
         part="k{}",
-        help="elements under one scale, 4 to the lanes; fewer than those with fused:F and machines",
+        help="elements under one scale, a power of two from 4 to the lanes; fewer than those with "
+        "fused:F and machines",
     )
 
     def _resolve(self) -> None:

@@ -141,7 +141,9 @@ def slope(values: Values, colour: str) -> dict[str, Any]:
     first, last = (f(value["x"] for value in values) for f in (min, max))
     offset = min(value["y"] - value["x"] * DECIBELS_PER_BIT for value in values) - 4
     ends = [{"x": x, "y": x * DECIBELS_PER_BIT + offset, "line": ""} for x in (first, last)]
-    return lines([end | {"colour": colour} for end in ends], dash=(6, 4), width=1)
+    layer = lines([end | {"colour": colour} for end in ends], dash=(6, 4), width=1)
+    layer["mark"]["clip"] = True
+    return layer
 
 
 def thinned(values: Values, gap_x: float, gap_y: float) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from ..model.formats.table import pairs_text
 from ..model.quantize import BLOCK, SCALE_RULES
 from ..util.files import write_file
 from .completion import machines
-from .output import add_json_option, write_json_file
+from .output import add_json_option, is_json_printed, write_json_file
 from .places import output_file
 
 if TYPE_CHECKING:
@@ -157,9 +157,10 @@ def run(args: argparse.Namespace) -> int:
     trace = matmul(a, b, rule, c, trace=True, stages=False, scale_format=kind)
     shape = [n for n, x in zip(trace.result.shape, sources, strict=True) if not x.is_vector]
     about = {"accumulator": _title(rule), "a": about_a, "b": about_b}
-    for name, text in about.items():
-        print(one_line(f"{name:12}{text}"))
-    _print(trace, shape)
+    if not is_json_printed(args):
+        for name, text in about.items():
+            print(one_line(f"{name:12}{text}"))
+        _print(trace, shape)
     _write(args, about | {"formats": pairs_text([pair])}, trace, shape)
     return 0
 
@@ -252,7 +253,8 @@ def _write(
         else:
             np.savez(buffer, allow_pickle=False, result=result, **flags)
         write_file(args.output, buffer.getvalue())
-        print(one_line(str(args.output)))
+        if not is_json_printed(args):
+            print(one_line(str(args.output)))
     plain = {name: array.tolist() for name, array in flags.items()}
     bits = np.vectorize("0x{:08x}".format)(result.view(np.uint32)).tolist()
     write_json_file(args, about | {"result": result.tolist(), "bits": bits, "flags": plain})

@@ -7,7 +7,7 @@ from typing import Any
 from ..model.accumulators import MACHINES, Machine
 from ..model.accumulators.hardware import hardware_of, machine_on, machines_on, without_machine
 from ..model.errors import nearest
-from .output import add_json_option, write_json_file
+from .output import add_json_option, is_json_printed, write_json_file
 
 WIDTH = 100
 
@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     chosen = [machine for name in args.names for machine in _named(name)]
     rows = list(dict.fromkeys(chosen)) if args.names else list(MACHINES.values())
     write_json_file(args, {"machines": [facts(row) for row in rows]})
+    if is_json_printed(args):
+        return 0
     width = max(len(row.name) for row in rows) + 2
     for row in rows:
         print("\n".join(_lines(row, width, with_source=bool(args.names))))

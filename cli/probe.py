@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..util.files import write_file
+from .output import add_json_option, is_json_printed
 from .places import output_file
+from .refusals import refuse
 
 if TYPE_CHECKING:
     from ..model import Accumulator
@@ -48,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=256,
         help="random dot products of each class and length (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_json_option(parser, "the report")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the report here")
     parser.set_defaults(run=run, needs="gpu")
 
@@ -63,15 +65,20 @@ def run(args: argparse.Namespace) -> int:
     if args.unit == f"{DEVICE}list":
         from ..gpu.hardware.black_boxes import UNITS
 
+        refuse(args, ["format", "lanes", "json", "output"], f"with {args.unit}")
         print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
         return 0
     output_file("output", args.output)
+    output_file("json", args.json)
     report = probe(_unit(args), args.seed, args.rows)
-    text = json.dumps(report.as_json(), indent=1) if args.json else "\n".join(report.lines())
-    if args.output is None:
-        print(text)
-    else:
+    as_json = json.dumps(report.as_json(), indent=1)
+    text = as_json if is_json_printed(args) else "\n".join(report.lines())
+    if args.output is not None:
         write_file(args.output, text + "\n")
+    else:
+        print(text)
+    if args.json is not None and not is_json_printed(args):
+        write_file(args.json, as_json + "\n")
     return 0 if report.fits else 1
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..model import Accumulator, Machine, accumulator
-from ..model.accumulators.hardware import hardware_of, hint
+from ..model.accumulators.hardware import hardware_of, hint, operands_of
 from ..model.blocks import LARGEST_BLOCK
 from ..model.errors import choice, integer, nearest, one_line
 from ..model.formats import BLOCK_SCALES, E8M0, MX_FORMATS
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
             f"a and b must have equal last axes, not {length} and {other}"
             + ("; --transpose takes b as (K, N)" if fits else "")
         )
-    pair = formats_for(rule, args.format, sources)
+    pair = formats_for(rule, args.format, sources, operands_of(args.machine or ""))
     scalings = _scalings(args, rule, pair, length)
     made = [operand(*each) for each in zip(sources, pair, scalings, strict=True)]
     (a, about_a), (b, about_b) = made

@@ -92,11 +92,13 @@ def load_source(path: Path, name: str | None = None) -> Source:
     return Source(text, np.atleast_2d(array), array.ndim == 1)
 
 
-def formats_for(rule: Accumulator, text: str | None, sources: Sequence[Source]) -> Pair:
+def formats_for(
+    rule: Accumulator, text: str | None, sources: Sequence[Source], named: Sequence[str] = ()
+) -> Pair:
     """Formats of the option, or the first ones of `rule` that fit the arrays; ValueError if none.
 
-    A machine has the formats of its instructions. Other accumulators take any: the arrays', or else
-    E4M3, or INT8 where sums are integers.
+    named: names of formats that come first. A machine has the formats of its instructions. Other
+    accumulators take any: the arrays', or else E4M3, or INT8 where sums are integers.
     """
     own = [source.format for source in sources]
     if text is not None:
@@ -122,6 +124,7 @@ def formats_for(rule: Accumulator, text: str | None, sources: Sequence[Source]) 
         first = next(source for source in sources if source.is_unnamed)
         if len(fitting) > 1 or not isinstance(rule, Machine):
             raise ValueError(f"format must be given for codes in {first}: they have no name")
+    fitting.sort(key=lambda pair: sum(fmt.name not in named for fmt in pair))
     native = [NATIVE.get(source.array.dtype.name) for source in sources]
     return next((pair for pair in fitting if pair == tuple(native)), fitting[0])
 

@@ -21,13 +21,6 @@ from .session import Comparison
 
 GAP = 2
 """Spaces between columns."""
-WIDTH = 100
-"""Characters of a line, where no terminal says more or less."""
-
-
-def width_of(console: Console) -> int:
-    """The terminal's width, or `WIDTH` for a file or pipe."""
-    return console.width if console.is_terminal else min(console.width, WIDTH)
 
 
 @dataclass(frozen=True)
@@ -142,7 +135,7 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
         # Gates and processes share one table.
         others = [name for name in flows if name in PROCESSES] if flow == GATES else []
         beside = {name: {row.unit: row for row in rows if row.flow == name} for name in others}
-        for table in _tables(flow, ordered, beside, width_of(console)):
+        for table in _tables(flow, ordered, beside, console.width):
             console.print(table)
             console.print()
     _legend(console, rows)
@@ -175,6 +168,7 @@ def _answers(console: Console, rows: Sequence[Row]) -> None:
             name,
             [str(getattr(answer, name) or "") for answer in found],
             names_row=True,
+            is_mark=name == "format",
         )
         for name in ABOUT
     ]
@@ -182,8 +176,8 @@ def _answers(console: Console, rows: Sequence[Row]) -> None:
     columns += [
         Column(wish, [_answer(answer, wish) for answer in found], is_mark=True) for wish in WISHES
     ]
-    title = f"What to build ({found[0].data} data): smallest unit of each format, area x exact's"
-    for table in fitted(title, columns, [None] * len(found), width_of(console)):
+    title = f"What to build ({found[0].data} data), area x exact's"
+    for table in fitted(title, columns, [None] * len(found), console.width):
         console.print()
         console.print(table)
     ends = [
@@ -231,7 +225,7 @@ def _legend(console: Console, rows: Sequence[Row]) -> None:
             "≈ within 3% of the area of such a unit"
         )
     for line in lines:
-        console.print(line, style="dim", highlight=False, width=width_of(console))
+        console.print(line, style="dim", highlight=False)
 
 
 def failures(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -388,7 +382,7 @@ def show_found(console: Console, found: Sequence[Found]) -> None:
         Column("tried", [str(result.evaluations) for result in found], "right", is_mark=True),
     ]
     styles = ["red" if result.error else None for result in found]
-    for table in fitted(title, columns, styles, width_of(console)):
+    for table in fitted(title, columns, styles, console.width):
         console.print(table)
     command = measure_command(list(found))
     if command is not None:

@@ -93,13 +93,22 @@ def machine_on(text: str) -> Machine | None:
     kind = _SHORT.get(kind, kind)
     rows = _rows(generation)
     named = [row for row in rows if _plain(row.name) == generation + kind]
-    formats = _KINDS.get(kind, (kind,))
+    formats = operands_of(text)
     taking = [
         row
         for row in rows
         if any(fmt.name in formats for text in row.operands for fmt in format_pairs(text)[0])
     ]
     return next(iter((*named, *taking)), None)
+
+
+def operands_of(text: str) -> tuple[str, ...]:
+    """Names of the formats that ``h100-fp8`` names; empty for other texts."""
+    split = _split(text)
+    if split is None or not split[2]:
+        return ()
+    kind = _SHORT.get(split[2], split[2])
+    return _KINDS.get(kind, (kind,))
 
 
 def hint(text: str) -> str:

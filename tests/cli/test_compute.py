@@ -2,11 +2,14 @@
 
 import json
 import re
+import shlex
+from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from doc_examples import PAGES
 from mxdot.cli import main
 from mxdot.model import MACHINES, MXArray, accumulator, matmul, quantize, unscaled
 
@@ -277,3 +280,20 @@ def test_unknown_hardware(capsys):
         "mxdot: error: name must be a machine or hardware of `mxdot machines`, not 'mi300'; "
         "nearest: mi300x, mi300a, mi100\n"
     )
+
+
+def test_the_page_prints_what_it_says(capsys, tmp_path, monkeypatch):
+    """docs/compute.md, block by block; every command that a block of output follows."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGES["compute.md"], flags=re.S | re.M)
+    printed = 0
+    for (kind, text), (after, output) in pairwise([*blocks, ("", "")]):
+        if kind == "python":
+            exec(compile(text, "compute.md", "exec"), {})
+        elif kind == "sh":
+            status, out, err = run(capsys, *shlex.split(text)[1:])
+            assert (status, err) == (0, "")
+            if not after and output:
+                assert out == output
+                printed += 1
+    assert printed == 2

@@ -8,7 +8,7 @@ EXAMPLES = {
     "mxdot": "mxdot compute --machine h100-fp8 a.npy b.npy",
     "mxdot machines": "mxdot machines h100",
     "mxdot sim": "mxdot sim dot --format e4m3 --accumulator aligned:13 --lanes 8",
-    "mxdot sim regression": "mxdot sim --only 'aligned*' --seed 1",
+    "mxdot sim regression": "mxdot sim regression --only 'aligned*' --seed 1",
     "mxdot sim dot": "mxdot sim dot --accumulator hopper --lanes 32 --tensors layer.npz --name x w",
     "mxdot sim quantize": "mxdot sim quantize --format e4m3 --block 32 --source bfloat16",
     "mxdot sim dot-quantize": "mxdot sim dot-quantize --format e4m3 --lanes 8 --to e2m1",

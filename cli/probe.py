@@ -63,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
     integer("seed", args.seed, 0)
     integer("rows", args.rows, 1, 10**6)
     if args.unit == f"{DEVICE}list":
+        refuse(args, ["format", "lanes", "json", "output"], f"with {args.unit}")
         from ..gpu.hardware.black_boxes import UNITS
 
-        refuse(args, ["format", "lanes", "json", "output"], f"with {args.unit}")
         print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
         return 0
     output_file("output", args.output)

@@ -101,7 +101,7 @@ def _fraction_bits_panel(name: str, rows: Sequence[Row], colours: dict[str, str]
     if limits[0] is not None:
         layers = level(limits[0], "the format's own error", marks[0][1]["colour"], right=True)
     rising = [m for row, m in marks if _is_rising(row)]
-    layers += [slope(rising, GREY)] if len({m["x"] for m in rising}) > 1 else []
+    layers += [slope(rising, GREY, scale.low)] if len({m["x"] for m in rising}) > 1 else []
     for kind, dash in KINDS.items():
         some = [(row, m) for row, m in marks if family(row.accumulator) == kind]
         layers.append(lines(curves(some, lambda row: (row.lanes, row.options)), dash=dash))

@@ -68,17 +68,17 @@ def dot(
     intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    a, b = as_operands(a, b, scale_format)
-    rule = check_operands(a, b, accumulator)
-    warn_of_operands(rule, [(a.format, b.format)])
-    if a.shape != b.shape:
-        raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
-    lead = a.shape[:-1]
+    x, y = as_operands(a, b, scale_format)
+    rule = check_operands(x, y, accumulator)
+    warn_of_operands(rule, [(x.format, y.format)])
+    if x.shape != y.shape:
+        raise ValueError(f"a and b must have equal shapes, not {x.shape} and {y.shape}")
+    lead = x.shape[:-1]
     start = running_value(c, lead)
     rows = np.arange(start.size)
-    shifts = None if micro is None else _shifts(a, *micro)
-    kind = check_scales(a, b, scale_format)
-    return by_codes(rule, a, b, rows, rows, start, lead, trace, stages, shifts, kind)
+    shifts = None if micro is None else _shifts(x, *micro)
+    kind = check_scales(x, y, scale_format)
+    return by_codes(rule, x, y, rows, rows, start, lead, trace, stages, shifts, kind)
 
 
 def as_operands(a: Any, b: Any, scale_format: ScaleFormat | str) -> tuple[Any, Any]:

@@ -72,12 +72,12 @@ def matmul(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
-    a, b = as_operands(a, b, scale_format)
-    if not isinstance(b, ScaledArray):
+    x, y = as_operands(a, b, scale_format)
+    if not isinstance(y, ScaledArray):
         raise TypeError(
-            f"b must be a ScaledArray, not {type(b).__name__}: quantize makes one of floats"
+            f"b must be a ScaledArray, not {type(y).__name__}: quantize makes one of floats"
         )
-    whole = lanes is None and isinstance(a, MXArray) and isinstance(b, MXArray)
+    whole = lanes is None and isinstance(x, MXArray) and isinstance(y, MXArray)
     flag("stages", stages)
     if flag("trace", trace) and not whole:
         raise ValueError("trace must be False but for two MXArrays whose lanes are None")
@@ -87,18 +87,18 @@ def matmul(
             f"not {scale_format}"
         )
     most = LANES if lanes is None else integer("lanes", lanes, 1, LARGEST_BLOCK)
-    if not isinstance(a, ScaledArray):
-        return weight_only(a, b, rule, c, most)
-    check_pair(a, b)
-    warn_of_operands(rule, product(a.scheme.elements, b.scheme.elements))
-    if whole and isinstance(a, MXArray) and isinstance(b, MXArray):
-        check_operands(a, b, rule)
-        kind = check_scales(a, b, scale_format)
-        if trace or kind != E8M0 or not _looks_up_once(a, b):
-            return _by_codes(rule, a, b, c, trace, stages, kind)
-        most = a.block_size
-    start = running_value(c, (a.shape[0], b.shape[0])).reshape(a.shape[0], b.shape[0])
-    return with_nan(scaled_product(a, b, rule, start, most, operand, accumulate), rule)
+    if not isinstance(x, ScaledArray):
+        return weight_only(x, y, rule, c, most)
+    check_pair(x, y)
+    warn_of_operands(rule, product(x.scheme.elements, y.scheme.elements))
+    if whole and isinstance(x, MXArray) and isinstance(y, MXArray):
+        check_operands(x, y, rule)
+        kind = check_scales(x, y, scale_format)
+        if trace or kind != E8M0 or not _looks_up_once(x, y):
+            return _by_codes(rule, x, y, c, trace, stages, kind)
+        most = x.block_size
+    start = running_value(c, (x.shape[0], y.shape[0])).reshape(x.shape[0], y.shape[0])
+    return with_nan(scaled_product(x, y, rule, start, most, operand, accumulate), rule)
 
 
 def _looks_up_once(a: MXArray, b: MXArray) -> bool:

@@ -333,18 +333,18 @@ class DotConfig(UnitConfig):
         if isinstance(self.out, IntegerOutput):
             raise ValueError(f"out must be a float to multiply MXArrays, not {self.out.name}")
         block = self.scale_block
-        a, b = (held_codes(x, block, self.scale_format) for x in (a, b))
-        check_operands(a, b, self.accumulator)
-        if a.block_size != block:
-            raise ValueError(f"block_size of a must be the unit's {block}, not {a.block_size}")
-        if a.shape[-1] % self.lanes:
+        x, y = (held_codes(side, block, self.scale_format) for side in (a, b))
+        check_operands(x, y, self.accumulator)
+        if x.block_size != block:
+            raise ValueError(f"block_size of a must be the unit's {block}, not {x.block_size}")
+        if x.shape[-1] % self.lanes:
             raise ValueError(
-                f"length of a must be a multiple of the unit's {self.lanes}, not {a.shape[-1]}"
+                f"length of a must be a multiple of the unit's {self.lanes}, not {x.shape[-1]}"
             )
-        if (a.format, b.format) not in self.formats:
+        if (x.format, y.format) not in self.formats:
             raise ValueError(
                 f"formats of a and b must be among {self.formats_text}, "
-                f"not {a.format.name}x{b.format.name}"
+                f"not {x.format.name}x{y.format.name}"
             )
         if c is not None and not self.load_c:
             raise ValueError("c must be None: this unit has no c input")
@@ -353,7 +353,7 @@ class DotConfig(UnitConfig):
             raise ValueError(f"micro must be {wanted}")
         options = {"stages": stages, "micro": micro, "scale_format": self.scale_format}
         with any_operands():  # a unit of the caller's own
-            trace = dot(a, b, self.accumulator, c, trace=True, **options)
+            trace = dot(x, y, self.accumulator, c, trace=True, **options)
         return convert_trace(trace, self.out)
 
 

@@ -102,7 +102,7 @@ def _area_sqnr_panel(
     named = known if len(known) <= MOST_NAMES else [row for members in best for row in members]
     names = labels(
         [at(row) for row in named],
-        Axis(*domain, is_log=wide),
+        Axis(domain[0], domain[1], wide),
         Axis(*scale.domain),
         SHORT,
         places=BESIDE_STEPS,

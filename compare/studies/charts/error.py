@@ -155,5 +155,5 @@ def _length_panel(name: str, rows: Sequence[Row], colours: dict[str, str]) -> di
              domain=across),
         axis("SQNR, accumulator (dB)", domain=scale.domain),
         *scale.layers, lines(marks, width=1), points(marks, 35),
-        *labels(ends, Axis(*across, is_log=True), Axis(*scale.domain), TALL, words=scale.words),
+        *labels(ends, Axis(across[0], across[1], True), Axis(*scale.domain), TALL, words=scale.words),
     )  # fmt: skip

@@ -149,11 +149,12 @@ def _length_panel(name: str, rows: Sequence[Row], colours: dict[str, str]) -> di
     lengths = sorted({m["x"] for m in marks})
     # To the right of the last length is room for the names.
     across = lengths[0] / 1.3, lengths[-1] * (lengths[-1] / lengths[0]) ** 0.6
+    places = Axis(across[0], across[1], True), Axis(*scale.domain)
     return panel(
         name,
         axis("length of the dot product", log=2, ticks=lengths[:: -(-len(lengths) // 6)],
              domain=across),
         axis("SQNR, accumulator (dB)", domain=scale.domain),
         *scale.layers, lines(marks, width=1), points(marks, 35),
-        *labels(ends, Axis(across[0], across[1], True), Axis(*scale.domain), TALL, words=scale.words),
+        *labels(ends, *places, TALL, words=scale.words),
     )  # fmt: skip

@@ -77,12 +77,12 @@ class Decibels:
         low, high = fitted(known)
         self.top = max(known) + max(high - low, 10.0) * 0.1
         self.low = low
-        self.domain = [low, high]
+        self.domain: tuple[float, float] = (low, high)
         self.layers: list[dict[str, Any]] = []
         self.words: list[float] = []
         if math.inf in values:
             self.words = [self.top]
-            self.domain = [low, self.top + (self.top - low) * 0.08]
+            self.domain = (low, self.top + (self.top - low) * 0.08)
             self.layers = level(self.top, NO_ERROR)
 
     def at(self, value: float | None) -> float:

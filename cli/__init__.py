@@ -13,7 +13,7 @@ from ..model import OperandsWarning
 from ..model.errors import one_line
 from .completion import complete
 from .examples import add_examples
-from .parser import Parser
+from .parser import Parser, with_nearest
 
 COMMANDS = (
     *("compute", "machines", "sim", "verilog", "vectors", "run-layer"),
@@ -70,7 +70,7 @@ def _run(args: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except (ValueError, TypeError) as error:
-        print(f"mxdot: error: {one_line(str(error))}", file=sys.stderr)
+        print(f"mxdot: error: {one_line(with_nearest(str(error)))}", file=sys.stderr)
     except ModuleNotFoundError as error:
         print(
             f"mxdot: error: {args.command} needs the Python package {error.name}, which is not "

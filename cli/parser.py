@@ -10,8 +10,15 @@ from ..model.errors import nearest, one_line
 
 HELP = ("-h", "--help")
 CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)")
+NAMES = re.compile(r"must be one of (.*), not '([^']*)'$")
 EXAMPLE = "example: "
 """Beginning of the text below the options, which is a command to paste."""
+
+
+def with_nearest(message: str) -> str:
+    """A message, with the nearest of the names that it lists."""
+    names = NAMES.search(message)
+    return message if names is None else message + nearest(names[2], names[1].split(", "))
 
 
 class Formatter(argparse.HelpFormatter):
@@ -53,6 +60,7 @@ class Parser(argparse.ArgumentParser):
         choice = CHOICE.search(message)
         if choice is not None:
             message += nearest(choice[1], re.findall(r"'(.*?)'", choice[2]))
+        message = with_nearest(message)
         self.exit(2, f"mxdot: error: {one_line(message)} (see {self.prog} --help)\n")
 
 

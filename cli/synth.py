@@ -127,7 +127,7 @@ def _refuse_unused(args: argparse.Namespace, flow: "Flow") -> None:
     if flow.kind in ("gates", "cells"):
         refuse(args, ["no-dsp"], why)
     else:
-        refuse(args, ["sections", "effort"], why)
+        refuse(args, ["effort"], why)
     if flow.target_levels is not None or (flow.target_ps is not None and flow.kind == "cells"):
         refuse(args, ["effort"], "with a target")
 

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """`value` if it is one of `allowed`, else ValueError."""
     if not isinstance(value, str) or value not in allowed:
-        near = nearest(value, allowed) if isinstance(value, str) else ""
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}{near}")
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     return value
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
-from ..errors import flag, integer, nearest
+from ..errors import flag, integer
 
 T = TypeVar("T")
 
@@ -81,8 +81,7 @@ class Option:
             return integer(self.keyword, value, *self.limits)
         if self.choices and (type(value) is not type(self.choices[0]) or value not in self.choices):
             names = ", ".join(map(str, self.choices))
-            near = nearest(value, map(str, self.choices)) if isinstance(value, str) else ""
-            raise ValueError(f"{self.keyword} must be one of {names}, not {value!r}{near}")
+            raise ValueError(f"{self.keyword} must be one of {names}, not {value!r}")
         return value
 
     def spelled(self, value: Any) -> list[str]:

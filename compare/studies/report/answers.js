@@ -21,7 +21,7 @@ function draw_answers() {
       element("span", { class: "key", style: `background:${DATA.formats[answer.format]}` }),
       answer.format);
     const unit = best?.area_unit ?? find(answer, "smallest")?.area_unit;
-    const about = element("p", { class: "hint" }, [variant(answer), flow_title(answer.flow),
+    const about = element("p", { class: "hint" }, [variant(answer), node_of(answer.flow),
       unit && `areas in ${unit}`, `${answer.data} data`].filter(Boolean).join("; "));
     const first = best
       ? element("p", { class: "first" }, element("b", {}, best.name), element("span", {}, size(best)))

@@ -11,10 +11,12 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line
-from .parser import Parser
+from .completion import complete
+from .examples import add_examples
+from .parser import Parser, with_nearest
 
 COMMANDS = (
-    *("sim", "verilog", "vectors", "run-layer"),
+    *("compute", "machines", "sim", "verilog", "vectors", "run-layer"),
     *("synth", "compare", "array", "probe", "verify", "evaluate"),
 )
 
@@ -34,12 +36,14 @@ def build_parser() -> Parser:
     for name in COMMANDS:
         module = name.replace("-", "_")
         import_module(f".{module}", __package__).add_parser(subparsers)
+    add_examples(parser)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
     parser = build_parser()
+    complete(parser)
     args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help()
@@ -62,8 +66,11 @@ def _run(args: argparse.Namespace) -> int:
         return args.run(args)
     try:
         return args.run(args)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
     except (ValueError, TypeError) as error:
-        print(f"mxdot: error: {one_line(str(error))}", file=sys.stderr)
+        print(f"mxdot: error: {one_line(with_nearest(str(error)))}", file=sys.stderr)
     except ModuleNotFoundError as error:
         print(
             f"mxdot: error: {args.command} needs the Python package {error.name}, which is not "

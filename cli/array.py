@@ -8,6 +8,7 @@ from ..model.errors import one_line
 from ..model.units import MatmulConfig
 from ..synth import SYNTHESES
 from .places import output_directory
+from .refusals import refuse
 from .unit_options import add_option, given
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     for option in OPTIONS:
         add_option(group, option)
     group = parser.add_argument_group("study")
-    group.add_argument(
-        "--sizes", default=SIZES, metavar="RxC,...", help="arrays to measure (default: %(default)s)"
-    )
+    group.add_argument("--sizes", metavar="RxC,...", help=f"arrays to measure (default: {SIZES})")
     group.add_argument(
         "--fit", action="store_true", help="instead, the largest array on an ECP5-85k"
     )
@@ -71,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("place needs --fit: it is for the array that fits")
     if args.process is not None and args.fit:
         raise ValueError("process and fit exclude each other: fit is for an ECP5-85k")
-    sizes = [_numbers("sizes", text, "x", 2) for text in args.sizes.split(",")]
+    if args.fit:
+        refuse(args, ["sizes", "shape", "rows", "columns"], "with --fit, which finds the array")
+    sizes = [_numbers("sizes", text, "x", 2) for text in (args.sizes or SIZES).split(",")]
     return _fit(config, args) if args.fit else _sizes(config, sizes, args)
 
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from .compare.scheme_options import add_scheme_options, chosen, names_in
 from .places import output_directory
+from .refusals import refuse
 from .terminal import console
 
 OUTPUT = Path("build/evaluate")
+LENGTH = 128
+ENCODER = "encoder"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -58,11 +61,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--sequences", type=int, default=8, metavar="N", help="at most (default: %(default)s)"
     )
     group.add_argument(
-        "--length", type=int, default=128, metavar="N", help="of a sequence (default: %(default)s)"
+        "--length",
+        type=int,
+        metavar="N",
+        help=f"of a sequence of --text or random tokens (default: {LENGTH})",
     )
-    group.add_argument(
-        "--seed", type=int, default=0, help="of random tokens, without a file (default: 0)"
-    )
+    group.add_argument("--seed", type=int, help="of random tokens, without a file (default: 0)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
     parser.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
@@ -80,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from ..nn.networks import evaluate_network, load_network, recipes, write
 
     choice("metric", args.metric, METRICS)
+    _refuse_unused(args)
     output_directory("output", args.output)
     named = recipes(*chosen(args, args.recipe))
     network = load_network(
@@ -88,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
         text=args.text,
         tokens=args.tokens,
         sequences=args.sequences,
-        length=args.length,
-        seed=args.seed,
+        length=LENGTH if args.length is None else args.length,
+        seed=0 if args.seed is None else args.seed,
     )
     screen = console(200)
     found = evaluate_network(
@@ -106,3 +111,13 @@ def run(args: argparse.Namespace) -> int:
     for path in write(found, args.output):
         print(one_line(str(path)))
     return 0
+
+
+def _refuse_unused(args: argparse.Namespace) -> None:
+    """ValueError for options of random tokens or texts where there are none."""
+    if args.model == ENCODER:
+        refuse(args, ["seed", "length"], f"with {ENCODER}, which reads its sentences")
+    elif args.tokens is not None:
+        refuse(args, ["seed", "length"], "with tokens of a file")
+    elif args.text is not None:
+        refuse(args, ["seed"], "with text of a file")

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..util.files import write_file
+from .output import add_json_option, is_json_printed
 from .places import output_file
+from .refusals import refuse
 
 if TYPE_CHECKING:
     from ..model import Accumulator
@@ -37,7 +39,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="element format or pair, such as e5m2xe4m3 (default: the unit's widest)",
     )
     parser.add_argument(
-        "--lanes", type=int, help="block size of a unit of the model, 4 to 128 (default: 32)"
+        "--lanes",
+        type=int,
+        help="block size of a unit of the model, a power of two from 4 to 128 (default: 32)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random data (default: 0)")
     parser.add_argument(
@@ -46,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=256,
         help="random dot products of each class and length (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_json_option(parser, "the report")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the report here")
     parser.set_defaults(run=run, needs="gpu")
 
@@ -59,17 +63,22 @@ def run(args: argparse.Namespace) -> int:
     integer("seed", args.seed, 0)
     integer("rows", args.rows, 1, 10**6)
     if args.unit == f"{DEVICE}list":
+        refuse(args, ["format", "lanes", "json", "output"], f"with {args.unit}")
         from ..gpu.hardware.black_boxes import UNITS
 
         print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
         return 0
     output_file("output", args.output)
+    output_file("json", args.json)
     report = probe(_unit(args), args.seed, args.rows)
-    text = json.dumps(report.as_json(), indent=1) if args.json else "\n".join(report.lines())
-    if args.output is None:
-        print(text)
-    else:
+    as_json = json.dumps(report.as_json(), indent=1)
+    text = as_json if is_json_printed(args) else "\n".join(report.lines())
+    if args.output is not None:
         write_file(args.output, text + "\n")
+    else:
+        print(text)
+    if args.json is not None and not is_json_printed(args):
+        write_file(args.json, as_json + "\n")
     return 0 if report.fits else 1
 
 

@@ -13,6 +13,7 @@ from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
 from ..util.files import write_file
 from .places import output_file
+from .refusals import refuse
 from .terminal import console
 from .unit_options import add_options, unit_of
 
@@ -45,8 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     group.add_argument(
         "--sentences",
         type=int,
-        default=SENTENCES,
-        help="real sentences whose tokens are the rows (default: %(default)s)",
+        help=f"real sentences whose tokens are the rows, of the encoder (default: {SENTENCES})",
     )
     group.add_argument(
         "--tensors",
@@ -147,6 +147,8 @@ def _layers(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
         raise ValueError(f"{given[0]} and {given[1]} are two things to multiply: give one of them")
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
+    if given and given != ["layer"]:
+        refuse(args, ["sentences"], f"with {given[0]}: it is for layers of the encoder")
     if args.tensors is not None:
         from ..util.data.tensors import load_tensors
 
@@ -175,8 +177,9 @@ def _encoder(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
     from ..util.data.encoder import MLP_UP, QUERY, linear_layers
     from ..util.data.sentences import SENTENCES as ALL
 
-    integer("sentences", args.sentences, 1, len(ALL))
-    for layer in linear_layers(args.layer or (QUERY, MLP_UP), ALL[: args.sentences]):
+    count = SENTENCES if args.sentences is None else args.sentences
+    integer("sentences", count, 1, len(ALL))
+    for layer in linear_layers(args.layer or (QUERY, MLP_UP), ALL[:count]):
         yield layer.name, layer.activations, layer.weight
 
 

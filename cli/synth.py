@@ -1,16 +1,17 @@
 """`mxdot synth`: what the hardware of any Verilog costs."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.files import read_text
 from ..synth import LARGEST_VERILOG, SYNTHESES
+from .output import add_json_option, is_json_printed, write_json_file
+from .refusals import refuse
 from .synthesis import add_synthesis_options
 
 if TYPE_CHECKING:
-    from ..synth import Cost
+    from ..synth import Cost, Flow
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -65,7 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="DIR",
         help="where results are kept (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json_option(parser, "the result")
     parser.add_argument(
         "--script", action="store_true", help="print the Yosys script, and synthesise nothing"
     )
@@ -96,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
             option = "flow" if args.flow is not None else "liberty"
             raise ValueError(f"{option} and process exclude each other")
         flows = [Flow.of_process(name, **given) for name in items(args.process, "process")]
+    for flow in flows:
+        _refuse_unused(args, flow)
     options = {
         "parameters": dict(_parameter(text) for text in args.parameter),
         "systemverilog": args.file.suffix == ".sv",
@@ -103,17 +106,30 @@ def run(args: argparse.Namespace) -> int:
     }
     text = _read(args.file)
     if args.script:
+        refuse(args, ["json"], "with --script, which synthesises nothing")
         print("\n".join(script(text, args.top, flow, **options) for flow in flows), end="")
         return 0
     costs = []
     for flow in flows:
         cost = measure(text, args.top, flow, cache_dir=args.cache, limit=args.limit, **options)
         costs.append(cost.to_dict())
-        if not args.json:
+        if not is_json_printed(args):
             print(describe(args.top, cost), flush=True)
-    if args.json:
-        print(json.dumps(costs[0] if len(costs) == 1 else costs, indent=2))
+    write_json_file(args, costs[0] if len(costs) == 1 else costs)
     return 0
+
+
+def _refuse_unused(args: argparse.Namespace, flow: "Flow") -> None:
+    """ValueError for options that the flow does not read."""
+    why = f"on the flow {flow.kind}"
+    if flow.kind != "cells":
+        refuse(args, ["timing", "no-adders"], why)
+    if flow.kind in ("gates", "cells"):
+        refuse(args, ["no-dsp"], why)
+    else:
+        refuse(args, ["effort"], why)
+    if flow.target_levels is not None or (flow.target_ps is not None and flow.kind == "cells"):
+        refuse(args, ["effort"], "with a target")
 
 
 def _read(path: Path) -> str:

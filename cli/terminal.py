@@ -7,7 +7,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def console(width: int) -> "Console":
+WIDTH = 100
+"""Characters of a line without a terminal."""
+
+
+def console(width: int = WIDTH) -> "Console":
     """Console that prints brackets and colons as they are; `width` without a terminal."""
     from rich.console import Console
 

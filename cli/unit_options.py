@@ -59,8 +59,24 @@ def given(args: argparse.Namespace, options: Iterable[Option]) -> dict[str, Any]
 
 def unit_of(kind: type[Config], args: argparse.Namespace) -> Config:
     """Unit of the options of `add_options`; warns of a machine with operands of another one."""
-    config = kind.of_options(**given(args, kind.options().values()))
+    values = given(args, kind.options().values())
+    config = kind.of_options(**values)
+    _refuse_unused(kind, config, values)
     dot = config if isinstance(config, DotConfig) else getattr(config, "dot", None)
     if isinstance(dot, DotConfig):
         warn_of_operands(dot.accumulator, dot.formats)
     return config
+
+
+def _refuse_unused(kind: type[UnitConfig], config: UnitConfig, values: dict[str, Any]) -> None:
+    """ValueError for an option without which the unit is the same, unless it is the default."""
+    for keyword, value in values.items():
+        others = {name: other for name, other in values.items() if name != keyword}
+        try:
+            plain = kind.of_options(**others)
+        except (ValueError, TypeError):  # the unit needs it
+            continue
+        if plain != config and str(plain) == str(config):
+            option = kind.options()[keyword]
+            name = option.argument.replace("_", "-")
+            raise ValueError(f"{name} has no effect on this unit, {config}: leave out {value!r}")

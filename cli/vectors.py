@@ -30,7 +30,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="the most blocks of a dot product; longer ones are cut (default: %(default)s)",
     )
     group.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    group.add_argument("--out", type=Path, metavar="FILE", help="write an npz file")
+    group.add_argument(
+        "-o", "--output", "--out", dest="out", type=Path, metavar="FILE", help="write an npz file"
+    )
     group.add_argument("--hex", type=Path, metavar="DIR", help="write files for $readmemh")
     parser.set_defaults(run=run)
 
@@ -39,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     """Write what was asked for."""
     config = unit_of(DotConfig, args)
     if args.out is None and args.hex is None:
-        raise ValueError("vectors needs --out FILE, --hex DIR or both")
-    output_file("out", args.out)
+        raise ValueError("vectors needs -o FILE, --hex DIR or both")
+    output_file("output", args.out)
     if args.hex is not None:
         output_directory("hex", args.hex)
     from ..sim.dot.vectors import draw, evaluate, save, save_hex

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import integer
+from .formats.table import code_format
 from .rounding import F32
 
 LARGEST_BLOCK = 65536  # integer sums of blocks stay within 32 bits up to this length
@@ -32,7 +33,8 @@ def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int
 def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
     """`x` as float32 without loss; `name` is its name in messages.
 
-    float32, float16 and bfloat16 convert exactly; float64 must hold float32 values.
+    float32, float16, bfloat16, and FP8, FP6 and FP4 of ml_dtypes convert exactly; float64 must hold
+    float32 values.
     Raises TypeError for other dtypes and ValueError for float64 values that would be rounded.
     """
     if isinstance(x, np.ma.MaskedArray):
@@ -40,7 +42,7 @@ def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
     x = np.asarray(x)
     if x.dtype == np.float32:
         return x.astype(np.float32)
-    if x.dtype.name not in ("float32", "float16", "bfloat16", "float64"):
+    if x.dtype.name not in ("float32", "float16", "bfloat16", "float64") and code_format(x) is None:
         raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {x.dtype}")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(np.float32)

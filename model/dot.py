@@ -1,7 +1,7 @@
 """Dot products of MX arrays, bit for bit as docs/numerics.md states."""
 
 from dataclasses import replace
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from .blocks import running_value
 from .errors import choice
 from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
+from .quantize import block_of, held_codes
 from .rounding import F32
 from .schemes.array import MXArray
 from .schemes.products import with_nan
@@ -23,8 +24,8 @@ CHUNK_CODES = 2**26  # codes of one operand at once
 
 @overload
 def dot(
-    a: MXArray,
-    b: MXArray,
+    a: MXArray | NDArray,
+    b: MXArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -33,8 +34,8 @@ def dot(
 ) -> F32: ...
 @overload
 def dot(
-    a: MXArray,
-    b: MXArray,
+    a: MXArray | NDArray,
+    b: MXArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -44,8 +45,8 @@ def dot(
     scale_format: ScaleFormat | str = E8M0,
 ) -> Trace: ...
 def dot(
-    a: MXArray,
-    b: MXArray,
+    a: MXArray | NDArray,
+    b: MXArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -57,25 +58,34 @@ def dot(
     """Dot products over the last axis of `a` and `b`.
 
     a, b: MXArrays of one shape and block size, blocked along the last axis; element formats may
-    differ. accumulator: an object or its text. c: running values, floats that are float32,
-    broadcastable to the leading shape; None for +0. micro: micro-exponents of a and b, integers 0
-    or 1 in the arrays' shape with half the last axis; each multiplies two neighbouring elements by
-    2^-micro (section 7 of docs/numerics.md). scale_format: format of the arrays' scales, e8m0 or
-    e4m3; E4M3 codes have no sign, 0 to 127.
+    differ. An FP8, FP6 or FP4 array of ml_dtypes holds codes under scales of 1, in blocks of the
+    other operand's size or 32. accumulator: an object or its text. c: running values, floats that
+    are float32, broadcastable to the leading shape; None for +0. micro: micro-exponents of a and b,
+    integers 0 or 1 in the arrays' shape with half the last axis; each multiplies two neighbouring
+    elements by 2^-micro (section 7 of docs/numerics.md). scale_format: format of the arrays'
+    scales, e8m0 or e4m3; E4M3 codes have no sign, 0 to 127.
     Returns float32 of the leading shape. With `trace` returns a Trace with status flags, and with
     intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    rule = check_operands(a, b, accumulator)
-    warn_of_operands(rule, [(a.format, b.format)])
-    if a.shape != b.shape:
-        raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
-    lead = a.shape[:-1]
+    x, y = as_operands(a, b, scale_format)
+    rule = check_operands(x, y, accumulator)
+    warn_of_operands(rule, [(x.format, y.format)])
+    if x.shape != y.shape:
+        raise ValueError(f"a and b must have equal shapes, not {x.shape} and {y.shape}")
+    lead = x.shape[:-1]
     start = running_value(c, lead)
     rows = np.arange(start.size)
-    shifts = None if micro is None else _shifts(a, *micro)
-    kind = check_scales(a, b, scale_format)
-    return by_codes(rule, a, b, rows, rows, start, lead, trace, stages, shifts, kind)
+    shifts = None if micro is None else _shifts(x, *micro)
+    kind = check_scales(x, y, scale_format)
+    return by_codes(rule, x, y, rows, rows, start, lead, trace, stages, shifts, kind)
+
+
+def as_operands(a: Any, b: Any, scale_format: ScaleFormat | str) -> tuple[Any, Any]:
+    """`a` and `b`, where codes of ml_dtypes become MXArrays with scales in `scale_format`."""
+    block = block_of(a, b)
+    fmt = BLOCK_SCALES.get(str(scale_format), E8M0)
+    return held_codes(a, block, fmt), held_codes(b, block, fmt)
 
 
 def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> ScaleFormat:

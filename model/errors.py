@@ -19,7 +19,7 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 def nearest(value: str, allowed: Iterable[str]) -> str:
     """Text for a message with the `allowed` names that resemble `value`; empty without one."""
-    names = get_close_matches(value.strip().lower(), allowed)
+    names = get_close_matches(value.strip().lower(), list(allowed))
     return f"; nearest: {', '.join(names)}" if names else ""
 
 

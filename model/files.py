@@ -21,6 +21,7 @@ from pathlib import Path
 from stat import S_ISREG
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+import ml_dtypes
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
@@ -150,8 +151,17 @@ def _reason(error: Exception) -> str:
     return one_line(str(error)) or type(error).__name__
 
 
+_E5M2 = b"'<f1'"
+"""Name of float8_e5m2 in the header of an npy file, which NumPy writes and does not read."""
+_HEADER = 128
+"""Bytes of an npy file that hold the name."""
+
+
 def _array(data: bytes) -> NDArray:
     """The array in the bytes of an npy file."""
+    is_e5m2 = _E5M2 in data[:_HEADER]
+    if is_e5m2:
+        data = data.replace(_E5M2, b"'|V1'", 1)
     stream = io.BytesIO(data)
     version = npy.read_magic(stream)
     if version not in _HEADERS:
@@ -162,4 +172,5 @@ def _array(data: bytes) -> NDArray:
     size = len(data) - stream.tell()
     if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{size} bytes are no {dtype} of shape {shape}")
+    dtype = np.dtype(ml_dtypes.float8_e5m2) if is_e5m2 else dtype
     return np.ndarray(shape, dtype, bytearray(data), stream.tell(), order="F" if fortran else "C")

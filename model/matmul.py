@@ -4,12 +4,12 @@ from itertools import product
 from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, check_known, warn_of_operands
 from .accumulators import accumulator as find_rule
 from .blocks import LARGEST_BLOCK, running_value
-from .dot import by_codes, check_operands, check_scales
+from .dot import as_operands, by_codes, check_operands, check_scales
 from .errors import flag, integer
 from .formats import E8M0, ScaleFormat
 from .rounding import F32
@@ -29,7 +29,7 @@ WHOLE = 1 << 24
 @overload
 def matmul(
     a: ScaledArray | ArrayLike,
-    b: ScaledArray,
+    b: ScaledArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -38,8 +38,8 @@ def matmul(
 ) -> F32: ...
 @overload
 def matmul(
-    a: MXArray,
-    b: MXArray,
+    a: MXArray | NDArray,
+    b: MXArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -49,7 +49,7 @@ def matmul(
 ) -> Trace: ...
 def matmul(
     a: ScaledArray | ArrayLike,
-    b: ScaledArray,
+    b: ScaledArray | NDArray,
     accumulator: Accumulator | str,
     c: ArrayLike | None = None,
     *,
@@ -60,9 +60,10 @@ def matmul(
 ) -> F32 | Trace:
     """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
 
-    a, b: MXArrays, or ScaledArrays of any two schemes, blocked along the last axis. a may be floats
-    (float32, float16, bfloat16): b is then dequantised to their type (weight-only), and the
-    accumulator is ``exact``, a ``fused:F`` or a preset.
+    a, b: MXArrays, or ScaledArrays of any two schemes, blocked along the last axis. An FP8, FP6 or
+    FP4 array of ml_dtypes holds codes under scales of 1, as for `dot`. a may be floats (float32,
+    float16, bfloat16): b is then dequantised to their type (weight-only), and the accumulator is
+    ``exact``, a ``fused:F`` or a preset.
     accumulator: an object or its text; ``int32`` takes integer elements. c: running values, floats
     that are float32, broadcastable to (M, N); None for +0. lanes: the most elements (1 to 65536)
     under one scale of each operand that are taken at once; longer blocks are taken in parts. None
@@ -71,11 +72,12 @@ def matmul(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
-    if not isinstance(b, ScaledArray):
+    x, y = as_operands(a, b, scale_format)
+    if not isinstance(y, ScaledArray):
         raise TypeError(
-            f"b must be a ScaledArray, not {type(b).__name__}: quantize makes one of floats"
+            f"b must be a ScaledArray, not {type(y).__name__}: quantize makes one of floats"
         )
-    whole = lanes is None and isinstance(a, MXArray) and isinstance(b, MXArray)
+    whole = lanes is None and isinstance(x, MXArray) and isinstance(y, MXArray)
     flag("stages", stages)
     if flag("trace", trace) and not whole:
         raise ValueError("trace must be False but for two MXArrays whose lanes are None")
@@ -85,18 +87,18 @@ def matmul(
             f"not {scale_format}"
         )
     most = LANES if lanes is None else integer("lanes", lanes, 1, LARGEST_BLOCK)
-    if not isinstance(a, ScaledArray):
-        return weight_only(a, b, rule, c, most)
-    check_pair(a, b)
-    warn_of_operands(rule, product(a.scheme.elements, b.scheme.elements))
-    if whole and isinstance(a, MXArray) and isinstance(b, MXArray):
-        check_operands(a, b, rule)
-        kind = check_scales(a, b, scale_format)
-        if trace or kind != E8M0 or not _looks_up_once(a, b):
-            return _by_codes(rule, a, b, c, trace, stages, kind)
-        most = a.block_size
-    start = running_value(c, (a.shape[0], b.shape[0])).reshape(a.shape[0], b.shape[0])
-    return with_nan(scaled_product(a, b, rule, start, most, operand, accumulate), rule)
+    if not isinstance(x, ScaledArray):
+        return weight_only(x, y, rule, c, most)
+    check_pair(x, y)
+    warn_of_operands(rule, product(x.scheme.elements, y.scheme.elements))
+    if whole and isinstance(x, MXArray) and isinstance(y, MXArray):
+        check_operands(x, y, rule)
+        kind = check_scales(x, y, scale_format)
+        if trace or kind != E8M0 or not _looks_up_once(x, y):
+            return _by_codes(rule, x, y, c, trace, stages, kind)
+        most = x.block_size
+    start = running_value(c, (x.shape[0], y.shape[0])).reshape(x.shape[0], y.shape[0])
+    return with_nan(scaled_product(x, y, rule, start, most, operand, accumulate), rule)
 
 
 def _looks_up_once(a: MXArray, b: MXArray) -> bool:

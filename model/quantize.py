@@ -3,25 +3,37 @@
 MX is one of the schemes of `mxdot.model.schemes`; these functions are a shorter way to it.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
 from .errors import choice, flag, integer
-from .formats import E8M0, ElementFormat, element_format
+from .formats import (
+    E8M0,
+    ElementFormat,
+    PowerFormat,
+    ScaleFormat,
+    code_format,
+    element_format,
+)
 from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
 from .schemes.scheme import SCALE_RULES
 from .schemes.table import mx
 
-__all__ = ["NONFINITE", "SCALE_RULES", "quantize", "unscaled"]
+__all__ = ["BLOCK", "NONFINITE", "SCALE_RULES", "block_of", "held_codes", "quantize", "unscaled"]
+
+BLOCK = 32
+"""Elements of a block of OCP MX."""
 
 
 def quantize(
     x: ArrayLike,
     fmt: ElementFormat | str,
     *,
-    block_size: int = 32,
+    block_size: int = BLOCK,
     axis: int = -1,
     scale_rule: str = "floor",
     rounding: str = "nearest_even",
@@ -31,7 +43,8 @@ def quantize(
 ) -> MXArray:
     """Quantise `x` in blocks of `block_size` along `axis`.
 
-    x: float32, float16, bfloat16, or float64 that holds float32 values; any shape.
+    x: float32, float16, bfloat16, float64 that holds float32 values, or an FP8, FP6 or FP4 type of
+    ml_dtypes; any shape.
     scale_rule: ``floor`` (OCP MX v1.0, section 6.3), ``ceil`` (the least scale without saturation)
     or ``even`` (floor after rounding amax to the element's significand).
     nonfinite: ``poison`` gives a block with NaN or infinity the NaN scale and zero codes;
@@ -57,7 +70,7 @@ def unscaled(
     x: ArrayLike,
     fmt: ElementFormat | str,
     *,
-    block_size: int = 32,
+    block_size: int = BLOCK,
     axis: int = -1,
     rounding: str = "nearest_even",
     rng: np.random.Generator | NDArray[np.uint32] | None = None,
@@ -77,6 +90,22 @@ def unscaled(
     shape = scale_shape(values.shape, axis, block_size)
     scales = np.full(shape, E8M0.encode(0), E8M0.dtype)
     return MXArray.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
+
+
+def held_codes(x: Any, block_size: int, scale_format: ScaleFormat = E8M0) -> Any:
+    """An FP8, FP6 or FP4 array of ml_dtypes as codes under scales of 1; anything else itself."""
+    fmt = code_format(x)
+    if fmt is None or not isinstance(x, np.ndarray):
+        return x
+    axis = check_axis(x.shape, -1)
+    shape = scale_shape(x.shape, axis, integer("block_size", block_size, 1, LARGEST_BLOCK))
+    one = scale_format.encode(0 if isinstance(scale_format, PowerFormat) else np.float32(1))
+    return MXArray(x, np.full(shape, one, np.uint8), fmt, block_size, axis)
+
+
+def block_of(*arrays: object) -> int:
+    """Block size of the first MXArray, or `BLOCK`."""
+    return next((x.block_size for x in arrays if isinstance(x, MXArray)), BLOCK)
 
 
 def _in_blocks(

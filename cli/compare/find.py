@@ -39,7 +39,7 @@ def _search(args: argparse.Namespace) -> int:
 
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)
-    how, screen = backend(args), console(200)
+    how, screen = backend(args), console()
     with display(screen) as observer:
         found = search(study, target, args.output, how, observer)
     show_found(screen, found)

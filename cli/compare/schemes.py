@@ -6,6 +6,7 @@ from typing import Any
 from ...model.errors import one_line
 from ...model.units import DotConfig
 from ...synth import SYNTHESES
+from ..refusals import refuse
 from ..terminal import console
 from ..unit_options import add_option
 from .running import (
@@ -113,6 +114,8 @@ def _layers(args: argparse.Namespace) -> Any:
             raise ValueError(f"{option} and encoder exclude each other")
         return Layers(sentences, seed=args.seed)
     data = ("real",) if args.data is None else tuple(data_names(args.data))
+    if set(data) == {"real"}:
+        refuse(args, ["lengths"], "with real data, which have their own")
     lengths = (1024,) if args.lengths is None else number_list(args.lengths, "lengths")
     if len(lengths) != 1:
         raise ValueError(f"lengths must be one length for schemes, not {len(lengths)}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.units import DotConfig
+from ..refusals import refuse
 from ..unit_options import add_list, given
 
 OPTIONS = DotConfig.options()
@@ -64,6 +65,8 @@ def study_of(args: argparse.Namespace) -> Any:
         study = Study("Comparison", (Sweep(units),), data=study.data, sampling=study.sampling)
     study = replace(study, sampling=_sampling(args, study))
     data = _data(args)
+    if data == () and not study.sampling.encoder:
+        refuse(args, ["lengths", "count", "seed"], "without data")
     return study if data is None else replace(study, data=data)
 
 

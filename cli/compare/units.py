@@ -53,7 +53,7 @@ def _compare(args: argparse.Namespace) -> int:
     sort = check_sort(args.sort or DEFAULT_SORT)
     study = _study(args)
     study.points()  # refuses what cannot be done before a cluster is asked
-    how, screen = backend(args), console(200)
+    how, screen = backend(args), console()
     with display(screen) as observer:
         comparison = compare(study, args.output, how, observer, cache_dir=SYNTHESES)
     show(screen, comparison, sort)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Literal
 
 from rich.cells import cell_len
@@ -24,14 +25,14 @@ GAP = 2
 
 @dataclass(frozen=True)
 class Column:
-    """One column. names_row: it stands in every part; is_about: also, but in the title instead
-    where all rows have the same."""
+    """One column. names_row: it stands in every part. is_mark: it is no value, and stays where all
+    rows have the same."""
 
     name: str
     cells: Sequence[str]
     justify: Literal["left", "right"] = "left"
     names_row: bool = False
-    is_about: bool = False
+    is_mark: bool = False
 
     @property
     def width(self) -> int:
@@ -44,19 +45,29 @@ def fitted(
 ) -> Iterator[Group | Table]:
     """Tables of at most `width` characters, if every single column allows it.
 
-    styles: of the rows.
+    Columns that are equal in all rows stand in the title. styles: of the rows.
     """
-    equal = [c for c in columns if c.is_about and len(set(c.cells)) == 1 and c.cells[0]]
+    equal = [column for column in columns if _is_equal(column)]
     if equal:
         title += f": {', '.join(f'{column.name} {column.cells[0]}' for column in equal)}"
     left = [column for column in columns if column not in equal]
-    names = [column for column in left if column.names_row or column.is_about]
+    names = [column for column in left if column.names_row]
     others = [column for column in left if column not in names]
     parts = _parts(others, width + GAP - sum(column.width for column in names))
     for part in parts:
         chosen = [column for column in left if column in names or column in part]
         table = _table(chosen, styles)
-        yield Group(Text(title, style="table.title"), table) if part is parts[0] else table
+        yield Group(_title(title, width), table) if part is parts[0] else table
+
+
+def _is_equal(column: Column) -> bool:
+    """Whether rows do not differ in a column; of one row, only what names it."""
+    same = len(set(column.cells)) == 1 and bool(column.cells[0]) and not column.is_mark
+    return same and (len(column.cells) > 1 or column.name in ABOUT)
+
+
+def _title(title: str, width: int) -> Text:
+    return Text("\n".join(wrap(title, width, break_on_hyphens=False)), style="table.title")
 
 
 def _parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
@@ -87,10 +98,12 @@ SORTS: dict[str, Callable[[Row], float]] = {
 }
 MARKS = {FRONT: "★", NEAR: "≈"}
 END = "†"
-NAMES = ("all", "fmt", "accumulator")
-"""Columns in every part of a table."""
+MARKED = ("all", "fmt")
+"""Columns of marks."""
 ABOUT = ("flow", "format", "lanes", "stages", "target")
-"""Columns that move to the title when all rows agree."""
+"""Columns that say what a unit is, beside its accumulator."""
+NAMED = (*MARKED, *ABOUT, "accumulator")
+"""Columns in every part of a table."""
 Cells = list[Row]
 """Rows of one unit in one flow, one per data set."""
 Beside = dict[str, dict[str, Row]]
@@ -154,14 +167,16 @@ def _answers(console: Console, rows: Sequence[Row]) -> None:
         Column(
             name,
             [str(getattr(answer, name) or "") for answer in found],
-            names_row=name == "format",
-            is_about=name != "format",
+            names_row=True,
+            is_mark=name == "format",
         )
         for name in ABOUT
     ]
     columns = [column for column in about if any(column.cells)]
-    columns += [Column(wish, [_answer(answer, wish) for answer in found]) for wish in WISHES]
-    title = f"What to build ({found[0].data} data): smallest unit of each format, area x exact's"
+    columns += [
+        Column(wish, [_answer(answer, wish) for answer in found], is_mark=True) for wish in WISHES
+    ]
+    title = f"What to build ({found[0].data} data), area x exact's"
     for table in fitted(title, columns, [None] * len(found), console.width):
         console.print()
         console.print(table)
@@ -233,7 +248,7 @@ def _tables(
     flow: str | None, units: Sequence[Cells], beside: Beside, width: int
 ) -> Iterator[Group | Table]:
     columns = [
-        Column(name, [cell(cells) for cells in units], justify, name in NAMES, name in ABOUT)
+        Column(name, [cell(cells) for cells in units], justify, name in NAMED, name in MARKED)
         for name, (justify, cell) in _columns(units, beside).items()
     ]
     yield from fitted(flow or "no synthesis", columns, [_style(cells) for cells in units], width)
@@ -356,32 +371,32 @@ def show_found(console: Console, found: Sequence[Found]) -> None:
     """Print the results of a search, and the command that measures what they cost."""
     lengths = ", ".join(map(str, found[0].lengths))
     title = f"Narrowest accumulators: {found[0].target}, at lengths {lengths}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("format", "lanes", "data", "family", "narrowest"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("SQNR in dB, where worst", no_wrap=True)
-    table.add_column("one bit narrower", no_wrap=True)
-    table.add_column("tried", justify="right", no_wrap=True)
-    for result in found:
-        narrower = "-"
-        if result.next_narrower is not None:
-            sqnr = _at(result.next_sqnr_db, result.next_length)
-            narrower = f"{result.next_narrower}: {sqnr}"
-        table.add_row(
-            result.format,
-            str(result.lanes),
-            result.data,
-            result.family,
-            result.error or result.accumulator or "none is accurate enough",
-            _at(result.sqnr_db, result.length),
-            narrower,
-            str(result.evaluations),
-            style="red" if result.error else None,
-        )
-    console.print(table)
+    columns = [
+        Column("format", [result.format for result in found], names_row=True),
+        Column("lanes", [str(result.lanes) for result in found], names_row=True),
+        Column("data", [result.data for result in found], names_row=True),
+        Column("family", [result.family for result in found], names_row=True),
+        Column("narrowest", [_narrowest(result) for result in found], is_mark=True),
+        Column("SQNR in dB, where worst", [_at(r.sqnr_db, r.length) for r in found]),
+        Column("one bit narrower", [_narrower(result) for result in found], is_mark=True),
+        Column("tried", [str(result.evaluations) for result in found], "right", is_mark=True),
+    ]
+    styles = ["red" if result.error else None for result in found]
+    for table in fitted(title, columns, styles, console.width):
+        console.print(table)
     command = measure_command(list(found))
     if command is not None:
         console.print(f"\nto compare what they cost: {command}", highlight=False, soft_wrap=True)
+
+
+def _narrowest(result: Found) -> str:
+    return result.error or result.accumulator or "none is accurate enough"
+
+
+def _narrower(result: Found) -> str:
+    if result.next_narrower is None:
+        return "-"
+    return f"{result.next_narrower}: {_at(result.next_sqnr_db, result.next_length)}"
 
 
 def _at(sqnr: float | None, length: int | None) -> str:

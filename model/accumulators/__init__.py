@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping
 from itertools import takewhile
 from typing import TypeVar
 
+from ..errors import nearest
 from ..plugins import load_plugins
 from .aligned import Aligned
 from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator, FixedRegister
@@ -17,6 +18,7 @@ from .exact import Exact, Int32
 from .fixed import Fixed
 from .float32 import BFloat16, Float16, Float32
 from .fused import Fused, Preset
+from .hardware import hint, machine_on
 from .machine import Machine, OperandsWarning, any_operands, is_foreign, warn_of_operands
 from .machines import MACHINES, PRESETS
 
@@ -82,6 +84,7 @@ Part = TypeVar("Part")
 def accumulator(value: Accumulator | str) -> Accumulator:
     """The accumulator of its text (``"aligned:13"``, ``"fixed:48:-20"``, ``"hopper"``) or itself.
 
+    A machine has names of hardware and operands too: ``"h100-fp8"`` is ``"hopper"``.
     Raises ValueError naming the text and what is accepted, TypeError for another type.
     """
     if isinstance(value, Accumulator):
@@ -93,13 +96,23 @@ def accumulator(value: Accumulator | str) -> Accumulator:
         load_plugins()
     if keyword in MACHINES and not arguments:
         return MACHINES[keyword]
+    machine = machine_on(value.strip())
+    if machine is not None:
+        return machine
     try:
         return KINDS[keyword](*_arguments(arguments))
     except (KeyError, TypeError):
         accepted = ", ".join([*(kind.syntax for kind in KINDS.values()), *PRESETS])
         raise ValueError(
-            f"accumulator must be one of {accepted}, or another of docs/machines.md, not {value!r}"
+            f"accumulator must be one of {accepted}, or another of `mxdot machines`, not {value!r}"
+            + (hint(value.strip()) or _nearest(keyword))
         ) from None
+
+
+def _nearest(keyword: str) -> str:
+    """Names that resemble a keyword; empty for a keyword that is known."""
+    names = (*KINDS, *MACHINES)
+    return "" if keyword in names else nearest(keyword, names)
 
 
 def _arguments(texts: list[str]) -> list[int | str]:

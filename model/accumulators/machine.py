@@ -28,7 +28,8 @@ class Machine(Accumulator):
 
     terms: a power of two up to 128. nan: bits of a NaN result. operands: formats, or pairs of
     formats, that its instructions take; empty for any. The rule is defined for other formats too.
-    mixed: its instructions take each format with each. source: origin of the facts. status: how
+    mixed: its instructions take each format with each. block_scales: its instructions, or a sum per
+    block in the loop around them, take a scale per block. source: origin of the facts. status: how
     well the facts are known, one of `STATUSES`. note: further remarks, for example a disagreement
     of sources.
     """
@@ -38,6 +39,7 @@ class Machine(Accumulator):
     nan: int
     operands: tuple[str, ...] = ()
     mixed: bool = False
+    block_scales: bool = False
     source: str
     status: str = MODELLED
     note: str = ""

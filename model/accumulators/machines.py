@@ -39,6 +39,7 @@ PRESETS = {
             _HOPPER,
             name="hopper-mx",
             promote=32,
+            block_scales=True,
             source="H100/H200 FP8 wgmma from 0 for each 32 elements, measured on an H200",
         ),
         Preset(
@@ -67,6 +68,7 @@ PRESETS = {
             operands=MX,
             mixed=True,
             least=-133,
+            block_scales=True,
             source="Blackwell tcgen05, block-scaled `kind::mxf8f6f4` and unscaled FP8; neither "
             "`kind::mxf4nvf4` nor the B200's `mma.sync` (published bit-level studies)",
         ),
@@ -85,7 +87,12 @@ def _nvidia(name: str, terms: int, fraction_bits: int, source: str, **row: Any) 
 
 def _float16(row: Preset, name: str, source: str, least: int | None, **others: Any) -> Preset:
     """The machine of `row` with float16 for c and result, and its `least` exponent."""
-    narrow: dict[str, Any] = {"result": "float16", "result_bits": 23, "note": ""}
+    narrow: dict[str, Any] = {
+        "result": "float16",
+        "result_bits": 23,
+        "block_scales": False,
+        "note": "",
+    }
     return replace(row, name=name, source=source, least=least, **narrow | others)
 
 
@@ -136,6 +143,7 @@ _BLACKWELL_MMA = replace(
     name="blackwell-mma",
     operands=FP8,
     mixed=False,
+    block_scales=False,
     promote=32,
     least=None,
     source="B200 FP8 mma.sync (published results of B200 GPUs)",
@@ -159,6 +167,7 @@ _MXF4NVF4 = GroupSums(
     least=-139,
     nan=NAN_NVIDIA,
     operands=("e2m1",),
+    block_scales=True,
     source=f"B200 `kind::mxf4nvf4`, scales UE8M0 per 32 or UE4M3 per 16 ({MMA_SIM})",
     note="a group counts by its scales, unless its products or its scales are all zero",
 )

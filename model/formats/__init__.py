@@ -10,7 +10,7 @@ exponents from `emin` to `emax`, the `smallest` positive and the `largest_finite
     table.py     the formats by name: to add a format, add a row
 """
 
-from .codes import LONGEST_CODE, ROUNDINGS, Specials, Triple, read_only
+from .codes import LONGEST_CODE, ROUNDINGS, Specials, Triple, narrow_codes, read_only
 from .floating import FloatFormat
 from .integer import IntegerFormat, UnsignedFormat, sign_magnitude
 from .power import PowerFormat
@@ -48,6 +48,7 @@ from .table import (
     ElementFormat,
     ScaleFormat,
     block_scale_bits,
+    code_format,
     element_format,
     flushed,
     is_scale_format,
@@ -96,9 +97,11 @@ __all__ = [
     "Triple",
     "UnsignedFormat",
     "block_scale_bits",
+    "code_format",
     "element_format",
     "flushed",
     "is_scale_format",
+    "narrow_codes",
     "read_only",
     "scale_format",
     "sign_magnitude",

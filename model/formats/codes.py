@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -53,18 +54,44 @@ class Specials(Enum):
     FNUZ = "the code of -0 is NaN; no infinity, no -0, bias one more (Finite, NaN, Unsigned Zero)"
 
 
+NARROW = {
+    (4, 3, Specials.NAN_ONLY): np.dtype(ml_dtypes.float8_e4m3fn),
+    (5, 2, Specials.IEEE): np.dtype(ml_dtypes.float8_e5m2),
+    (4, 3, Specials.FNUZ): np.dtype(ml_dtypes.float8_e4m3fnuz),
+    (5, 2, Specials.FNUZ): np.dtype(ml_dtypes.float8_e5m2fnuz),
+    (2, 3, Specials.NONE): np.dtype(ml_dtypes.float6_e2m3fn),
+    (3, 2, Specials.NONE): np.dtype(ml_dtypes.float6_e3m2fn),
+    (2, 1, Specials.NONE): np.dtype(ml_dtypes.float4_e2m1fn),
+}
+"""Types of ml_dtypes by exponent bits, mantissa bits and special codes; an element is a byte."""
+
+
+def narrow_codes(x: ArrayLike, narrow: np.dtype | None) -> NDArray:
+    """`x` as an array; the bytes of an array whose type is `narrow`."""
+    array = np.asarray(x)
+    return array if narrow is None or array.dtype != narrow else array.view(np.uint8)
+
+
 class Codes:
     """Base of formats whose codes are the low bits of the unsigned type `dtype`.
 
     A subclass has `name`, `bits`, and the `values` and `triples` of every code.
     """
 
+    @property
+    def narrow(self) -> np.dtype | None:
+        """Type of ml_dtypes whose bytes are the codes; None without one."""
+        return None
+
     def __str__(self: Any) -> str:
         return self.name
 
     def check(self: Any, codes: ArrayLike, name: str = "codes") -> NDArray:
-        """`codes` as an array; TypeError unless of `dtype`, ValueError for a code too wide."""
-        codes = np.asarray(codes)
+        """`codes` as an array of `dtype`; an array of the type `narrow` gives its bytes.
+
+        TypeError for another type, ValueError for a code too wide.
+        """
+        codes = narrow_codes(codes, self.narrow)
         if codes.dtype != self.dtype:
             raise TypeError(f"{name} must have dtype {self.dtype}, not {codes.dtype}")
         if self.bits < 8 * self.dtype.itemsize and codes.size and codes.max() >= 2**self.bits:

@@ -23,6 +23,7 @@ from ..arrays import (
 from ..errors import choice, flag, integer
 from .codes import (
     LONGEST_CODE,
+    NARROW,
     ROUNDINGS,
     Codes,
     Specials,
@@ -87,6 +88,11 @@ class FloatFormat(Codes):
     def bits(self) -> int:
         """Width of a code."""
         return 1 + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def narrow(self) -> np.dtype | None:
+        """See `Codes.narrow`."""
+        return NARROW.get((self.exponent_bits, self.mantissa_bits, self.specials))
 
     @property
     def is_mx(self) -> bool:

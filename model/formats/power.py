@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, cast, is_tensor, namespace, power
 from ..errors import integer
-from .codes import as_given
+from .codes import as_given, narrow_codes
 
 FLOAT64_EMIN, FLOAT64_EMAX = -1022, 1023
 Nan = TypeVar("Nan", int, None)
@@ -53,6 +54,12 @@ class PowerFormat(Generic[Nan]):
         return self.name
 
     @property
+    def narrow(self) -> np.dtype | None:
+        """See `Codes.narrow`."""
+        is_e8m0 = (self.bits, self.bias, self.nan_code, self.sign) == (8, 127, 255, 1)
+        return np.dtype(ml_dtypes.float8_e8m0fnu) if is_e8m0 else None
+
+    @property
     def exponent_range(self) -> tuple[int, int]:
         """Smallest and largest exponent."""
         return self.emin, self.emax
@@ -87,7 +94,7 @@ class PowerFormat(Generic[Nan]):
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
         """Exact float32 values (2^-127 is a subnormal) of uint8 `codes`; NaN for the NaN code."""
-        codes = np.asarray(codes)
+        codes = narrow_codes(codes, self.narrow)
         if codes.dtype != np.uint8:
             raise TypeError(f"scales must have dtype uint8, not {codes.dtype}")
         return self.exact(codes).astype(np.float32)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import astuple, replace
 from functools import cache
 
+import numpy as np
+
 from ..errors import choice
 from ..plugins import load_plugins
 from .codes import Specials
@@ -56,6 +58,7 @@ MX_FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
 FORMATS = MX_FORMATS | {f.name: f for f in (E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32, INT5, INT3)}
 """Elements that a unit computes with."""
 
+_NARROW = {f.narrow: f for f in FORMATS.values() if f.narrow is not None}
 SCALE_FORMATS = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)}
 """Formats of scales of blocks; unsigned integers uN are formats of scales too."""
 
@@ -65,6 +68,11 @@ ScaleFormat = FloatFormat | PowerFormat | IntegerFormat
 
 BLOCK_SCALES: dict[str, ScaleFormat] = {fmt.name: fmt for fmt in (E8M0, E4M3)}
 """Formats of the scales that units take; codes of floats without their sign."""
+
+
+def code_format(x: object) -> ElementFormat | None:
+    """The format whose codes an FP8, FP6 or FP4 array of ml_dtypes holds; None for other values."""
+    return _NARROW.get(x.dtype) if isinstance(x, np.ndarray) else None
 
 
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:

@@ -6,6 +6,7 @@ MX is one of the schemes: an MXArray is a ScaledArray.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from math import prod
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Array, at_most, axis_last, cast, look_up
 from ..blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ..errors import integer, integer_array
-from ..formats import ElementFormat, FloatFormat, ScaleFormat, UnsignedFormat, element_format
+from ..formats import (
+    E8M0,
+    ElementFormat,
+    FloatFormat,
+    ScaleFormat,
+    UnsignedFormat,
+    element_format,
+    narrow_codes,
+)
 from .grouping import expand, grid_shape, group_in, in_axes, parts, spread
 from .scheme import Scheme
 from .table import mx
@@ -118,7 +127,10 @@ class ScaledArray(Scaled[NDArray]):
     ) -> None:
         if not isinstance(scheme, Scheme):
             raise TypeError(f"scheme must be a Scheme, not {scheme!r}")
+        if len(scheme.elements) == 1:
+            codes = narrow_codes(codes, scheme.elements[0].narrow)
         codes = np.array(codes)
+        narrow = [level.format.narrow for level in scheme.levels]
         if codes.dtype != scheme.code_dtype:
             raise TypeError(
                 f"codes of {scheme} must have dtype {scheme.code_dtype}, not {codes.dtype}"
@@ -133,7 +145,10 @@ class ScaledArray(Scaled[NDArray]):
         self._hold(
             scheme=scheme,
             codes=codes,
-            scales=tuple(map(np.array, scales)),
+            scales=tuple(
+                np.array(narrow_codes(stored, narrow))
+                for stored, narrow in zip_longest(scales, narrow[: len(scales)])
+            ),
             zero_points=None if zero_points is None else np.array(zero_points),
             selectors=None if selectors is None else np.array(selectors),
             axis=axis,
@@ -221,7 +236,7 @@ class MXArray(ScaledArray):
         padding: int = 0,
     ) -> None:
         fmt = element_format(format)
-        codes, scales = np.array(fmt.check(codes)), np.array(scales)
+        codes, scales = np.array(fmt.check(codes)), np.array(narrow_codes(scales, E8M0.narrow))
         block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
         axis = check_axis(codes.shape, axis)
         if scales.dtype != np.uint8:

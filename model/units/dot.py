@@ -4,7 +4,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import KINDS, MACHINES, PRESETS, Accumulator, any_operands
 from ..accumulators import accumulator as as_accumulator
@@ -28,6 +28,7 @@ from ..pipeline.delays import DEFAULT_DELAYS, DELAYS
 from ..pipeline.placement import Pipeline, place, stage_limits
 from ..pipeline.sections import dot_sections
 from ..pipeline.widths import Widths
+from ..quantize import held_codes
 from ..schemes.array import MXArray
 from ..trace import Trace
 from .base import LANES, UnitConfig, block_size, stage_count
@@ -65,8 +66,8 @@ class DotConfig(UnitConfig):
         default=32,
         choices=LANES,
         joint=True,
-        help="block size, 4 to 128; 2 too with machines whose steps have 2 elements; area grows "
-        "linearly",
+        help="block size, a power of two from 4 to 128; 2 too with machines whose steps have 2 "
+        "elements; area grows linearly",
     )
     accumulator: Accumulator = option(
         default="aligned:13",
@@ -74,7 +75,7 @@ class DotConfig(UnitConfig):
         converter=as_accumulator,
         plain=str,
         help=f"{', '.join(kind.syntax for kind in KINDS.values())}; a preset: "
-        f"{', '.join(PRESETS)}; or another machine of docs/machines.md: "
+        f"{', '.join(PRESETS)}; or another of `mxdot machines`: "
         f"{', '.join(name for name in MACHINES if name not in PRESETS)}",
     )
     stages: int = option(
@@ -146,7 +147,8 @@ class DotConfig(UnitConfig):
         joint=True,
         default_text="the lanes",
         part="k{}",
-        help="elements under one scale, 4 to the lanes; fewer than those with fused:F and machines",
+        help="elements under one scale, a power of two from 4 to the lanes; fewer than those with "
+        "fused:F and machines",
     )
 
     def _resolve(self) -> None:
@@ -315,8 +317,8 @@ class DotConfig(UnitConfig):
 
     def dot(
         self,
-        a: MXArray,
-        b: MXArray,
+        a: MXArray | NDArray,
+        b: MXArray | NDArray,
         c: ArrayLike | None = None,
         stages: bool = False,
         micro: tuple[ArrayLike, ArrayLike] | None = None,
@@ -330,18 +332,19 @@ class DotConfig(UnitConfig):
         """
         if isinstance(self.out, IntegerOutput):
             raise ValueError(f"out must be a float to multiply MXArrays, not {self.out.name}")
-        check_operands(a, b, self.accumulator)
         block = self.scale_block
-        if a.block_size != block:
-            raise ValueError(f"block_size of a must be the unit's {block}, not {a.block_size}")
-        if a.shape[-1] % self.lanes:
+        x, y = (held_codes(side, block, self.scale_format) for side in (a, b))
+        check_operands(x, y, self.accumulator)
+        if x.block_size != block:
+            raise ValueError(f"block_size of a must be the unit's {block}, not {x.block_size}")
+        if x.shape[-1] % self.lanes:
             raise ValueError(
-                f"length of a must be a multiple of the unit's {self.lanes}, not {a.shape[-1]}"
+                f"length of a must be a multiple of the unit's {self.lanes}, not {x.shape[-1]}"
             )
-        if (a.format, b.format) not in self.formats:
+        if (x.format, y.format) not in self.formats:
             raise ValueError(
                 f"formats of a and b must be among {self.formats_text}, "
-                f"not {a.format.name}x{b.format.name}"
+                f"not {x.format.name}x{y.format.name}"
             )
         if c is not None and not self.load_c:
             raise ValueError("c must be None: this unit has no c input")
@@ -350,7 +353,7 @@ class DotConfig(UnitConfig):
             raise ValueError(f"micro must be {wanted}")
         options = {"stages": stages, "micro": micro, "scale_format": self.scale_format}
         with any_operands():  # a unit of the caller's own
-            trace = dot(a, b, self.accumulator, c, trace=True, **options)
+            trace = dot(x, y, self.accumulator, c, trace=True, **options)
         return convert_trace(trace, self.out)
 
 

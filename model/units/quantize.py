@@ -101,7 +101,9 @@ class QuantizeConfig(UnitConfig):
         "int4_symmetric, or a list that the mode input (or --select) selects from",
     )
     block: int = option(
-        default=32, choices=LANES, help="elements of a block, 4 to 128; area grows linearly"
+        default=32,
+        choices=LANES,
+        help="elements of a block, a power of two from 4 to 128; area grows linearly",
     )
     source: FloatFormat = option(
         default=FLOAT32.name,
@@ -136,8 +138,8 @@ class QuantizeConfig(UnitConfig):
         default=1,
         joint=True,
         part="b{}",
-        help="transfers of a block: 1, 2, 4, ... block, with --micro half of it; more than one add "
-        "a buffer of two blocks",
+        help="transfers of a block: a power of two up to the block, with --micro half of it; more "
+        "than one add a buffer of two blocks",
     )
     random: str = option(
         default=RANDOM[0],

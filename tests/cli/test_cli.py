@@ -236,7 +236,7 @@ def test_commands_to_paste_have_no_control_characters(word):
     ("arguments", "name"),
     [
         ("verilog -o", "output"),
-        ("vectors --out", "out"),
+        ("vectors --out", "output"),
         ("probe --unit exact -o", "output"),
         ("run-layer --shape 1,1,32 --json", "json"),
     ],

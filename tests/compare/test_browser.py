@@ -180,7 +180,8 @@ if BROWSER is not None:
         assert seen["first"] == "answers"
         assert len(seen["answers"]) == 2
         assert seen["answers"][0].startswith(
-            "e4m3the smallest that adds no visible loss:aligned:10"
+            "e4m38 lanes, 4 stages; gates; areas in NAND2; normal data"
+            "The smallest that adds no visible loss:aligned:10"
         )
         assert "† not measured: aligned:5" in seen["answers"][0]
 

@@ -10,8 +10,10 @@ import pytest
 from compare_sample import sample
 from mxdot.compare.studies import charts, write
 from mxdot.compare.studies.charts import clock_area
+from mxdot.compare.studies.charts.common import Decibels, fitted
 from mxdot.compare.studies.charts.cost import fastest
 from mxdot.compare.studies.charts.error import bits
+from mxdot.compare.studies.charts.labels import WIDTH, Axis, joined, labels
 from mxdot.compare.studies.rows import Row
 from mxdot.util.charts import Entry, Picture, save
 from mxdot.util.charts.layers import axis, bars, lines, names_axis, panel, points, texts, thinned
@@ -147,3 +149,87 @@ def test_the_fraction_bits_of_a_float32_running_value_are_drawn():
     for text, want in (("aligned:13", 13), ("fused:25", 25), ("aligned:13:float16", None)):
         assert bits(text) == want
     assert bits(None) is None
+
+
+def named(layers):
+    """Names in the texts of layers, a set per text."""
+    texts = [value["text"] for layer in layers for value in layer["data"]["values"]]
+    return [set(text.replace("\n", " ").replace(" ", "").split(",")) for text in texts]
+
+
+def test_every_point_has_a_name():
+    marks = [{"x": x, "y": y, "text": f"{x}-{y}"} for x in range(1, 9) for y in (1, 5, 9)]
+    layers = labels(marks, Axis(0, 10), Axis(0, 10), 250)
+    assert set().union(*named(layers)) == {mark["text"] for mark in marks}
+    assert len(named(layers)) == len(marks)
+
+
+def test_close_points_share_a_name():
+    marks = [{"x": 5 + i / 100, "y": 5, "text": f"aligned:{i}"} for i in range(6)]
+    marks += [{"x": 5, "y": 5.01, "text": "exact"}, {"x": 1, "y": 1, "text": "float32"}]
+    layers = labels(marks, Axis(0, 10), Axis(0, 10), 250)
+    assert sorted(map(len, named(layers))) == [1, 7]
+    assert joined(["aligned:6", "exact", "aligned:8"]) == ["aligned:6,8, exact"]
+    assert joined([f"aligned:{i}" for i in range(10, 16)]) == ["aligned:10,11,12,", "13,14,15"]
+
+
+def test_names_cover_no_other_name_and_no_point():
+    marks = [{"x": x, "y": x % 3, "text": f"fused:{x}"} for x in range(12)]
+    x, y, height = Axis(-1, 12), Axis(-1, 3), 250
+    boxes = []
+    for layer in labels(marks, x, y, height, words=[2.5]):
+        mark = layer["mark"]
+        for value in layer["data"]["values"]:
+            lines = value["text"].split("\n")
+            width, half = 5 * max(map(len, lines)), 5 * len(lines)
+            left = x.share(value["x"]) * WIDTH + mark["dx"]
+            left -= width * {"left": 0, "center": 0.5, "right": 1}[mark["align"]]
+            middle = (1 - y.share(value["y"])) * height + mark["dy"]
+            boxes.append((left, middle - half, left + width, middle + half))
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+        for point in marks:
+            px, py = x.share(point["x"]) * WIDTH, (1 - y.share(point["y"])) * height
+            assert not (a[0] < px < a[2] and a[1] < py < a[3])
+
+
+def test_axes_fit_what_they_show():
+    assert fitted([100, 200]) == (92, 208)
+    low, high = fitted([7])
+    assert low < 7 < high
+    scale = Decibels([40.0, 60.0, float("inf"), None])
+    assert scale.domain[0] > 35
+    assert 60 < scale.at(float("inf")) < scale.domain[1] < 65
+    assert scale.at(-float("inf")) == scale.domain[0]
+    assert scale.layers
+    assert not Decibels([40.0, 60.0]).layers
+
+
+def test_captions_say_what_is_drawn(comparison):
+    """No word of a curve, a front or a dashed line where none is drawn."""
+    for picture in charts.pictures(comparison.rows):
+        kinds = {
+            (layer["mark"]["type"], "strokeDash" in layer["mark"])
+            for view in picture.panels
+            for layer in view["layer"]
+            if layer["data"]["values"] and "detail" in layer["encoding"]
+        }
+        if picture.name == "clock-area":
+            assert ("Curves" in picture.caption) == (("line", False) in kinds)
+        if picture.name == "area-sqnr":
+            assert ("Lines" in picture.caption) == (("line", False) in kinds)
+        if picture.name == "error-f":
+            assert ("Solid line" in picture.caption) == (("line", False) in kinds)
+            assert "Dashed line" not in picture.caption  # one unit is no line
+
+
+def test_the_lines_of_several_fused_units_are_in_the_caption(comparison):
+    fused = next(row for row in comparison.rows if row.accumulator == "fused:13" and row.data)
+    more = replace(fused, accumulator="fused:15", unit="e4m3 fused:15 x8 stages 4")
+    (picture,) = (
+        p
+        for p in charts.pictures([*comparison.rows, more])
+        if p.name == "error-f" and p.data == fused.data
+    )
+    assert "Dashed line: fused." in picture.caption

@@ -1,7 +1,5 @@
 """The examples of the documentation run; the comparison of compare.md is only described."""
 
-import re
-
 import pytest
 
 from doc_examples import RUN, check_commands, examples, run

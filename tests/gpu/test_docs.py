@@ -2,7 +2,7 @@
 
 import pytest
 
-from doc_examples import examples, run, shown
+from doc_examples import examples, run
 
 EXAMPLES = {
     f"{page}-{i}": block

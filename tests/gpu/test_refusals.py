@@ -182,7 +182,7 @@ def other(**changed):
             {"accumulator": "aligned"},
             ValueError,
             (
-                f"accumulator must be one of {', '.join(KNOWN)}, or another of docs/machines.md, "
+                f"accumulator must be one of {', '.join(KNOWN)}, or another of `mxdot machines`, "
                 "not 'aligned'"
             ),
         ),

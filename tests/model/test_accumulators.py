@@ -21,12 +21,13 @@ from mxdot.model import (
     Preset,
     accumulator,
 )
-from mxdot.model.accumulators import KINDS, by_kind, check_known
+from mxdot.model.accumulators import KINDS, MACHINES, by_kind, check_known
+from mxdot.model.accumulators.hardware import hardware_of, machines_on, without_machine
 
 ACCEPTED = (
     "accumulator must be one of exact, aligned:F[:R], fused:F[:R], fixed:W:L[:wrap], float32, "
     "float16, bfloat16, int32, rvbna:N[:G], hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, "
-    "blackwell, or another of docs/machines.md, not "
+    "blackwell, or another of `mxdot machines`, not "
 )
 
 
@@ -143,7 +144,6 @@ def test_presets_say_what_they_stand_for_and_how_that_is_known(name, facts):
         "fixed:48:-20:wrap:1",
         "exact:1",
         "float16:1",
-        "float8",
         "volta:1",
         "hopper:13",
         "preset",
@@ -154,6 +154,52 @@ def test_bad_text(text):
     with pytest.raises(ValueError) as refusal:  # noqa: PT011  # the whole message follows
         accumulator(text)
     assert str(refusal.value) == f"{ACCEPTED}{text!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("alined:13", "nearest: aligned"),
+        ("hoper", "nearest: hopper, hopper-mx, hopper-mma"),
+        ("mi300x", "MI300X has the machines cdna3-fp16, cdna3-xf32, cdna3-fp8"),
+        ("MI250-fp8", "MI250 has the machines cdna2-fp16, cdna2-bf16"),
+        ("rtx 5090", "RTX 5090 has no machine here"),
+    ],
+)
+def test_a_bad_text_is_told_what_is_near(text, hint):
+    with pytest.raises(ValueError, match=r"accumulator must be") as refusal:
+        accumulator(text)
+    assert str(refusal.value) == f"{ACCEPTED}{text!r}; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("h100-fp8", "hopper"),
+        ("H200_BF16", "hopper-bf16"),
+        ("h100-e5m2", "hopper"),
+        ("rtx4090-fp8", "ada"),
+        ("RTX 4090 fp16", "ada-fp16"),
+        ("a100-fp16", "ampere"),
+        ("b200-nvfp4", "blackwell-mxf4nvf4"),
+        ("b200-fp6", "blackwell"),
+        ("mi300x-bf16", "cdna3-fp16"),
+        ("mi300x-fp8", "cdna3-fp8"),
+        ("mi250x-bf16", "cdna2-bf16"),
+        ("h100-mma", "hopper-mma"),
+    ],
+)
+def test_hardware_and_operands_name_a_machine(text, name):
+    assert accumulator(text) is MACHINES[name]
+
+
+def test_every_machine_has_hardware_and_is_named_by_it():
+    for machine in MACHINES.values():
+        assert hardware_of(machine)
+        for name in hardware_of(machine):
+            assert machine in machines_on(name)
+    assert without_machine() == ("T4", "RTX 2080", "RTX 5090", "RTX 5080")
+    assert machines_on("a25") == machines_on("hopper-fp8") == machines_on("aligned") == ()
 
 
 @pytest.mark.parametrize(

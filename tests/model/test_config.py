@@ -130,7 +130,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             (
                 "accumulator must be one of exact, aligned:F[:R], fused:F[:R], fixed:W:L[:wrap], "
                 "float32, float16, bfloat16, int32, rvbna:N[:G], hopper, hopper-promoted, "
-                "hopper-mx, hopper-fp16, ada, blackwell, or another of docs/machines.md, "
+                "hopper-mx, hopper-fp16, ada, blackwell, or another of `mxdot machines`, "
                 "not 'tesla'"
             ),
             {"accumulator": "tesla"},

@@ -17,7 +17,13 @@ from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.matmul.unit import bulk_products
 from mxdot.sim.quantize.stimulus import tensor_traffic as quantizer_traffic
 from mxdot.util.data.sets import data_set
-from mxdot.util.data.tensors import REAL_FILE, code_format, load_tensors, load_values
+from mxdot.util.data.tensors import (
+    REAL_FILE,
+    code_format,
+    load_array,
+    load_tensors,
+    load_values,
+)
 from mxdot.util.keys import data_digest
 
 ALLOWED = (
@@ -157,6 +163,32 @@ def test_elements_of_no_name_are_refused(tmp_path, suffix):
         np.savez(path, x=float8)
     with pytest.raises(ValueError, match=re.escape(f"{path}: x must be {ALLOWED}, not |V1")):
         load_tensors(path, ("x",))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e5m2, ml_dtypes.bfloat16])
+def test_types_that_numpy_stores_in_its_own_way(tmp_path, suffix, dtype):
+    path, array = tmp_path / f"x{suffix}", X.astype(dtype)
+    if suffix == ".npy":
+        np.save(path, array)
+    else:
+        np.savez(path, x=array)
+    read, name = load_array(path)
+    assert (read.dtype, name) == (array.dtype, "x")
+    np.testing.assert_array_equal(read, array)
+    np.testing.assert_array_equal(load_values(path)[0], array.astype(np.float32))
+
+
+def test_one_array_as_the_file_holds_it(files):
+    for path in files:
+        for name, want in (("x", X), ("y", Y), ("bias", np.ones(4, np.float32))):
+            read, _ = load_array(path, name)
+            assert read.dtype == want.dtype
+            np.testing.assert_array_equal(read, want)
+        with pytest.raises(ValueError, match="name must choose one of"):
+            load_array(path)
+        with pytest.raises(ValueError, match="not 'bia'; nearest: bias"):
+            load_array(path, "bia")
 
 
 @pytest.mark.parametrize("fmt", [E4M3, E5M2, E4M3FNUZ, E5M2FNUZ], ids=str)

@@ -136,10 +136,11 @@ def level(
     ]  # fmt: skip
 
 
-def slope(values: Values, colour: str) -> dict[str, Any]:
-    """A dashed line of 6.02 dB per bit below points whose x are bits."""
+def slope(values: Values, colour: str, low: float) -> dict[str, Any]:
+    """A dashed line of 6.02 dB per bit below points whose x are bits; it begins at y of `low`."""
     first, last = (f(value["x"] for value in values) for f in (min, max))
     offset = min(value["y"] - value["x"] * DECIBELS_PER_BIT for value in values) - 4
+    first = max(first, (low - offset) / DECIBELS_PER_BIT)
     ends = [{"x": x, "y": x * DECIBELS_PER_BIT + offset, "line": ""} for x in (first, last)]
     return lines([end | {"colour": colour} for end in ends], dash=(6, 4), width=1)
 

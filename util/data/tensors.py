@@ -5,36 +5,39 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
-from ...model.errors import one_line
+from ...model.errors import nearest, one_line
 from ...model.files import check_file, opened, read_array
-from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
+from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, code_format
 from ...model.units import DotConfig
+
+__all__ = [
+    "LARGEST",
+    "REAL_FILE",
+    "SUFFIXES",
+    "DtypeError",
+    "array_names",
+    "code_format",
+    "load_array",
+    "load_tensors",
+    "load_values",
+    "modes_taking",
+]
 
 SUFFIXES = (".npz", ".npy", ".safetensors")
 """Ends of the names of files of tensors."""
-_FLOAT8 = {
-    "F8_E4M3": (np.dtype(ml_dtypes.float8_e4m3fn), E4M3),
-    "F8_E5M2": (np.dtype(ml_dtypes.float8_e5m2), E5M2),
-    "F8_E4M3FNUZ": (np.dtype(ml_dtypes.float8_e4m3fnuz), E4M3FNUZ),
-    "F8_E5M2FNUZ": (np.dtype(ml_dtypes.float8_e5m2fnuz), E5M2FNUZ),
-}
-"""Dtypes and formats of FP8 tensors, by their names in safetensors files."""
+_FLOAT8 = {"F8_E4M3": E4M3, "F8_E5M2": E5M2, "F8_E4M3FNUZ": E4M3FNUZ, "F8_E5M2FNUZ": E5M2FNUZ}
+"""Formats of FP8 tensors, by their names in safetensors files."""
 _ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_FLOAT8)}"
 
 REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
 """File of real weights and activations, described in its folder's README.md."""
 
 LARGEST = 2**34  # bytes of a NumPy file
-
-
-def code_format(x: NDArray) -> ElementFormat | None:
-    """The format whose codes an FP8 array holds; None for an array of values."""
-    return next((fmt for dtype, fmt in _FLOAT8.values() if x.dtype == dtype), None)
 
 
 def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
@@ -67,8 +70,7 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDAr
     try:
         with _open(path) as (available, read):
             for name in names:
-                if name not in available:
-                    raise ValueError(f"name must be one of {_some(available)}, not {name!r}")
+                _check_name(name, available)
             if not names:
                 names = _fitting(available, read)
             x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
@@ -80,6 +82,38 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDAr
             + f"not {x.shape[1]} and {y.shape[1]}"
         )
     return x, y
+
+
+def array_names(path: Path) -> list[str]:
+    """Names of the arrays in a file of `SUFFIXES`; ValueError, naming the file, without one."""
+    try:
+        with _open(path) as (available, _):
+            return available
+    except ValueError as error:
+        raise ValueError(f"{path}: {one_line(str(error))}") from None
+
+
+def load_array(path: Path, name: str | None = None) -> tuple[NDArray, str]:
+    """One array of a file of `SUFFIXES` as the file holds it, and its name.
+
+    Without a name the only array of the file. An FP8 tensor of a safetensors file has its type of
+    ml_dtypes. ValueError, naming the file, when it cannot be read or has no such array.
+    """
+    try:
+        with _open(path) as (available, read):
+            if name is None and len(available) != 1:
+                raise ValueError(f"name must choose one of {_some(available)}")
+            chosen = available[0] if name is None else name
+            _check_name(chosen, available)
+            return _typed(read(chosen)), chosen
+    except ValueError as error:
+        raise ValueError(f"{path}: {one_line(str(error))}") from None
+
+
+def _check_name(name: str, available: list[str]) -> None:
+    if name not in available:
+        near = nearest(name, available)
+        raise ValueError(f"name must be one of {_some(available)}, not {name!r}{near}")
 
 
 class DtypeError(ValueError):
@@ -143,7 +177,7 @@ def _float8(path: Path, name: str) -> NDArray:
         entry = json.loads(file.read(size))[name]
         start, end = entry["data_offsets"]
         file.seek(8 + size + start)
-        dtype, _ = _FLOAT8[entry["dtype"]]
+        dtype = _FLOAT8[entry["dtype"]].narrow
         return np.frombuffer(file.read(end - start), dtype).reshape(entry["shape"])
 
 
@@ -171,7 +205,13 @@ def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
     raise ValueError("must hold two float arrays of equal last axis (--name chooses them)")
 
 
+def _typed(x: NDArray) -> NDArray:
+    """`x`, where two bytes without a name are bfloat16: NumPy stores it so."""
+    return x.view("bfloat16") if x.dtype == np.dtype("V2") else x
+
+
 def _rows(x: NDArray, name: str) -> NDArray:
+    x = _typed(x)
     if x.ndim < 1 or x.size == 0:
         raise ValueError(f"{name} must have rows to multiply, not shape {x.shape}")
     try:

@@ -9,8 +9,6 @@ from ....util.charts.layers import level
 from ....util.charts.palette import SLATE, SQUARE, SYMBOLS, family, format_colours
 from ..rows import Row, number
 
-SHIFT = 1.06
-"""End of an axis relative to its largest value."""
 NO_ERROR = "no error"
 
 
@@ -59,25 +57,37 @@ def legend(rows: Sequence[Row], colours: dict[str, str]) -> list[Entry]:
     return entries + [Entry(name, SLATE, shape) for name, shape in shapes.items()]
 
 
-def ceiling(values: Iterable[float | None]) -> float:
-    """Place of an infinite SQNR: above all others."""
-    return max((v for v in map(number, values) if v is not None), default=100.0) * SHIFT + 4
-
-
-def shown(value: float | None, top: float) -> float:
-    """Place of an SQNR on an axis that ends at `top`."""
-    return max(min(value or 0.0, top), -top)
-
-
-def decibels(values: Iterable[float | None]) -> tuple[list[float], list[dict[str, Any]]]:
-    """(domain, layers) of an axis of SQNR: infinite ones are on a line of their own at the top."""
+def fitted(values: Iterable[float], *, margin: float = 0.08) -> tuple[float, float]:
+    """Ends of an axis that shows values with a margin; never equal."""
     values = list(values)
-    top = ceiling(values)
-    known = [v for v in map(number, values) if v is not None]
-    low = min([0.0, *known])
-    if math.inf in values:
-        return [low, top * 1.08], level(top, NO_ERROR)
-    return [low, max([*known, 1.0]) * SHIFT], []
+    low, high = min(values), max(values)
+    room = (high - low) * margin or abs(high) * margin or 1.0
+    return low - room, high + room
+
+
+class Decibels:
+    """An axis of SQNR that fits its values; infinite ones are on a line of their own at the top.
+
+    None counts as none.
+    """
+
+    def __init__(self, values: Iterable[float | None]) -> None:
+        values = list(values)
+        known = [v for v in map(number, values) if v is not None] or [0.0]
+        low, high = fitted(known)
+        self.top = max(known) + max(high - low, 10.0) * 0.1
+        self.low = low
+        self.domain: tuple[float, float] = (low, high)
+        self.layers: list[dict[str, Any]] = []
+        self.words: list[float] = []
+        if math.inf in values:
+            self.words = [self.top]
+            self.domain = (low, self.top + (self.top - low) * 0.08)
+            self.layers = level(self.top, NO_ERROR)
+
+    def at(self, value: float | None) -> float:
+        """Place of a value."""
+        return max(min(value or 0.0, self.top), self.low)
 
 
 def curves(

@@ -21,25 +21,29 @@ from ....util.charts.palette import (
     format_colours,
     grouped,
 )
+from ....util.charts.picture import HEIGHT as SHORT
 from ..pareto import accumulator, front, peers, total
 from ..rows import Row
 from .common import (
+    Decibels,
     by_format,
-    ceiling,
     colours_of,
     curves,
-    decibels,
     distinct,
     each_unit,
+    fitted,
     legend,
     mark,
-    shown,
 )
+from .labels import BESIDE_STEPS, Axis, labels
 
 AREA_SQNR = (
-    "Lines: the Pareto front, among all units with the format's error, and within each format of "
-    "the accumulator alone; of units with equal lanes and stages."
+    "SQNR with the format's error in the first panel, of the accumulator alone in the others."
 )
+FRONT_LINES = " Lines: the Pareto front of units with equal lanes and stages."
+SOME_NAMES = " Names: units on the front; the details of a point name the others."
+MOST_NAMES = 40
+"""Points of a panel up to which all have names."""
 SPREAD = 20
 """Ratio of areas from which the axis is logarithmic."""
 
@@ -62,7 +66,14 @@ def area_sqnr(rows: Sequence[Row]) -> Iterator[Picture]:
                 ]
                 title = f"Area and accuracy: {flow}, {data} data, length {some[0].length}"
                 keys = legend(some, colours)
-                yield Picture("area-sqnr", title, panels, AREA_SQNR, keys, flow, data, columns=2)
+                caption = AREA_SQNR + FRONT_LINES * any(map(_has_lines, panels))
+                caption += SOME_NAMES * (len(some) > MOST_NAMES)
+                yield Picture("area-sqnr", title, panels, caption, keys, flow, data, columns=2)
+
+
+def _has_lines(view: dict[str, Any]) -> bool:
+    """Whether a panel has a line through points."""
+    return any(layer["mark"]["type"] == "line" for layer in view["layer"])
 
 
 def _area_sqnr_panel(
@@ -70,11 +81,10 @@ def _area_sqnr_panel(
 ) -> dict[str, Any]:
     known = [row for row in rows if quality(row) is not None]
     qualities = [quality(row) for row in known]
-    domain, exact = decibels(qualities)
-    top = ceiling(qualities)
+    scale = Decibels(qualities)
 
     def at(row: Row) -> dict[str, Any]:
-        return mark(row, row.area or 0.0, shown(quality(row), top), colours)
+        return mark(row, row.area or 0.0, scale.at(quality(row)), colours)
 
     groups: dict[Any, list[Row]] = {}
     for row in known:
@@ -84,24 +94,25 @@ def _area_sqnr_panel(
         at(row) | {"line": str(i)} | ({"colour": GREY} if quality is total else {})
         for i, members in enumerate(best)
         for row in members
+        if len(members) > 1
     ]
     areas = [row.area or 0.0 for row in known]
     wide = max(areas) > SPREAD * min(areas)
-    names = thinned([at(row) for members in best for row in members],
-                    max(areas) * 0.3, (domain[1] - domain[0]) / 16)  # fmt: skip
-    # A name stands on the side where there is room.
-    left = [name for name in names if name["x"] > 0.6 * max(areas)]
-    right = [name for name in names if name not in left]
-    unit = known[0].area_unit
-    x = axis(
-        f"area ({unit})",
-        log=10 if wide else None,
-        domain=[min(areas) / 1.3, max(areas) * 1.3] if wide else [0, max(areas) * 1.06],
+    domain = (min(areas) / 1.2, max(areas) * 1.2) if wide else fitted(areas)
+    named = known if len(known) <= MOST_NAMES else [row for members in best for row in members]
+    names = labels(
+        [at(row) for row in named],
+        Axis(domain[0], domain[1], wide),
+        Axis(*scale.domain),
+        SHORT,
+        places=BESIDE_STEPS,
+        words=scale.words,
     )
+    x = axis(f"area ({known[0].area_unit})", log=10 if wide else None, domain=domain)
     return panel(
-        title, x, axis("SQNR (dB)", domain=domain),
-        *exact, lines(steps, step=True), points([at(row) for row in known]),
-        texts(right, dy=7), texts(left, align="right", dx=-7, dy=-7),
+        title, x, axis("SQNR (dB)", domain=scale.domain),
+        *scale.layers, *[lines(steps, step=True)] * bool(steps),
+        points([at(row) for row in known]), *names,
     )  # fmt: skip
 
 
@@ -109,10 +120,9 @@ CLOCKS = (
     "Curves: the fastest and smallest units of an accumulator, in fewer and in more stages. A unit "
     "whose loop has registers takes a block of one product only every few cycles (its interval)."
 )
-LEVELS = (
-    "Curves: the shallowest and smallest units of an accumulator, in fewer and in more stages. "
-    "Depth ranks units; it does not predict time."
-)
+LEVELS = "Curves: the shallowest and smallest units of an accumulator, in fewer and in more stages."
+RANKS = "Depth ranks units; it does not predict time."
+POINTS = "A point per unit, at its own clock."
 HEIGHT = 330
 
 
@@ -139,7 +149,10 @@ def clock_area(rows: Sequence[Row]) -> Iterator[Picture]:
             ]
             title = f"{'Clock' if timed else 'Depth'} and area: {flow}"
             keys = _keys(shown, looks) if looks else legend(shown, colours)
-            caption = CLOCKS if timed else LEVELS
+            curved = any(map(_has_lines, panels))
+            caption = (CLOCKS if curved else POINTS) if timed else RANKS
+            if curved and not timed:
+                caption = f"{LEVELS} {RANKS}"
             yield Picture("clock-area", title, panels, caption, keys, flow, height=HEIGHT)
 
 
@@ -158,16 +171,16 @@ def _keys(rows: Sequence[Row], looks: Mapping[str, str]) -> list[Entry]:
 
 def _axes(rows: Sequence[Row], timed: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Axes shared by every panel, so that formats compare."""
-    _, right, top = _room(rows, timed)
+    across, up = _domains(rows, timed)
     title = "clock (MHz)" if timed else "longest path (gates)"
-    left = 0 if timed else min(_place(row, timed) for row in rows) * 0.8
-    return axis(title, domain=[left, right]), axis(f"area ({rows[0].area_unit})", domain=[0, top])
+    return axis(title, domain=across), axis(f"area ({rows[0].area_unit})", domain=up)
 
 
-def _room(rows: Sequence[Row], timed: bool) -> tuple[float, float, float]:
-    """Width of a name, right end and upper end of panels of these rows."""
-    furthest = max(_place(row, timed) for row in rows)
-    return furthest * 0.3, furthest * 1.2, max(row.area or 0.0 for row in rows) * 1.08
+def _domains(rows: Sequence[Row], timed: bool) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Ends of the axes of these rows, with room for the name of a curve on the right."""
+    low, high = fitted(_place(row, timed) for row in rows)
+    up = fitted((row.area or 0.0 for row in rows), margin=0.06)
+    return (low, high + (high - low) * 0.15), up
 
 
 def _place(row: Row, timed: bool) -> float:
@@ -190,15 +203,16 @@ def _layers(
     # Marks of curves lie above the others.
     marks = [at(row) for row in sorted(rows, key=lambda row: _curve(row)[1] in looks)]
     best = [(row, at(row)) for row in fastest(rows)]
-    # A curve is named where it ends.
-    named = [m for _, m in best if m["text"] in looks or not looks]
-    last = {m["text"]: m for m in sorted(named, key=lambda m: m["x"] if timed else -m["x"])}
-    width, _, top = _room(all_rows, timed)
-    return [
-        lines(curves(best, _curve), width=1.4),
-        points(marks, 55),
-        texts(thinned(list(last.values()), width, top / 26)),
-    ]
+    across, up = _domains(all_rows, timed)
+    if not looks:
+        named = labels(marks, Axis(*across), Axis(*up), HEIGHT)
+    else:  # a curve is named where it ends, and in the legend
+        ends = [m for _, m in best if m["text"] in looks]
+        last = {m["text"]: m for m in sorted(ends, key=lambda m: m["x"] if timed else -m["x"])}
+        gaps = (across[1] - across[0]) * 0.3, (up[1] - up[0]) / 26
+        named = [texts(thinned(list(last.values()), *gaps))]
+    joined = curves(best, _curve)
+    return [*[lines(joined, width=1.4)] * bool(joined), points(marks, 55), *named]
 
 
 def _curve(row: Row) -> tuple[str | None, str, int | None]:

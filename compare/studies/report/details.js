@@ -2,7 +2,8 @@
 // What a mark or a line of a table tells of its unit: hovering, and the details of one unit.
 
 const identity = (row) => row.identity;
-const variant = (row) => `${row.lanes} lanes, ${row.stages} stages${row.target ? `, ${row.target}` : ""}`;
+const variant = (row) => [`${row.lanes} lanes`, known(row.stages) && `${row.stages} stages`, row.target]
+  .filter(Boolean).join(", ");
 const colour = (row) => DATA.formats[row.format] ?? DATA.other;
 
 function attach(node, row) {

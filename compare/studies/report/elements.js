@@ -9,6 +9,9 @@ const known = (x) => x !== null && x !== undefined;
 const whole = (x) => Math.round(x).toLocaleString("en-US");
 const decibels = (x) => (!known(x) ? "" : x === Infinity ? "exact" : x.toFixed(1));
 
+/** An SQNR of the data, with its unit. */
+const sqnr = (x) => (value(x) === Infinity ? "no error" : known(x) ? `${decibels(x)} dB` : "no SQNR");
+
 const similarity = (x) => x.toFixed(4);
 
 function element(name, attributes = {}, ...children) {

@@ -17,6 +17,12 @@ function flow_title(flow) {
   return process ? `${flow} (${process})` : flow ?? "no synthesis";
 }
 
+/** A flow by name, with the node of a process. */
+function node_of(flow) {
+  const process = DATA.processes[flow?.split(" ")[0]];
+  return process ? `${flow} (${process.split(":")[0]})` : flow ?? "no synthesis";
+}
+
 /** The rows of the chosen flow and data; a unit without accuracy is there on all data. */
 function shown_rows() {
   return DATA.rows.filter((row) => row.flow === STATE.flow

@@ -73,8 +73,8 @@ class MatmulConfig(ComposedUnitConfig):
     depth: int = option(
         default=32,
         limits=(DEPTHS[0], DEPTHS[-1]),
-        help="blocks of K up to which a panel of A is sent once and kept, 4, 8, ..., 1024; each "
-        "operand's buffer holds 2 x depth steps",
+        help="blocks of K up to which a panel of A is sent once and kept, a power of two from 4 to "
+        "1024; each operand's buffer holds 2 x depth steps",
     )
     a_bytes: int = option(default=None, converter=resolved, **_width("a", _STEP, _OPERANDS))
     b_bytes: int = option(default=None, converter=resolved, **_width("b", _STEP, _OPERANDS))

@@ -1,0 +1,260 @@
+"""`mxdot compute`: results and flags of products, by a machine or another accumulator."""
+
+import argparse
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..model import Accumulator, Machine, accumulator
+from ..model.accumulators.hardware import hardware_of, hint, operands_of
+from ..model.blocks import LARGEST_BLOCK
+from ..model.errors import choice, integer, nearest, one_line
+from ..model.formats import BLOCK_SCALES, E8M0, MX_FORMATS
+from ..model.formats.table import pairs_text
+from ..model.quantize import BLOCK, SCALE_RULES
+from ..util.files import write_file
+from .completion import machines
+from .output import add_json_option, is_json_printed, write_json_file
+from .places import output_file
+
+if TYPE_CHECKING:
+    from ..model import Trace
+    from .operands import Pair, Scaling
+
+SHOWN = 32
+"""Results that are printed; files have all."""
+BLOCK_SCALED, UNSCALED = "block", "none"
+ENDS = (".npz", ".npy")
+EXAMPLES = """examples:
+  mxdot compute --machine h100-fp8 a.npy b.npy
+  mxdot compute --accumulator aligned:13 --format e4m3 a.npy b.npy -o c.npz
+  mxdot compute --machine mi300x-bf16 layer.safetensors --name x w --json c.json
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "compute",
+        help="what a machine or an accumulator computes for these operands",
+        description="Multiply the rows of a (M, K) by the rows of b (N, K), or two vectors, with "
+        "every bit of a machine or accumulator (docs/numerics.md), and print or write results "
+        "and flags. Values (float32, float16, bfloat16, float64 without rounding) are quantised "
+        "as the line of each operand says. Codes (FP8, FP6, FP4 of ml_dtypes or safetensors; "
+        "uint8 or wider integers with --format) are taken as they are. Zeros fill the last block.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group = parser.add_argument_group("accumulator, one of")
+    who = group.add_mutually_exclusive_group(required=True)
+    who.add_argument(
+        "--machine",
+        metavar="M",
+        help="a machine, by its name (hopper) or hardware and operands (h100-fp8, mi300x-bf16); "
+        "`mxdot machines` lists them",
+    )
+    who.add_argument(
+        "--accumulator", metavar="A", help="exact, aligned:13, fused:25, ..., or a machine"
+    )
+    group = parser.add_argument_group("operands")
+    group.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="a and b: .npy, .npz or .safetensors; one file has both, or is multiplied by itself",
+    )
+    group.add_argument(
+        "--name",
+        nargs="+",
+        default=[],
+        metavar="TENSOR",
+        help="tensors a and b in files of several",
+    )
+    group.add_argument(
+        "--transpose", action="store_true", help="b is (K, N), so that the result is a @ b"
+    )
+    group.add_argument(
+        "--format",
+        metavar="F",
+        help="format of the elements, or a pair such as e5m2xe4m3 (default: the first of the "
+        "machine that fits the files; e4m3, or int8 with int32)",
+    )
+    group.add_argument(
+        "--scales",
+        nargs="+",
+        metavar="S",
+        help="block: an E8M0 scale per block, by the quantiser of docs/numerics.md, 2; none: "
+        "scales of 1; or files of scale codes of a and of b, (rows, blocks), for operands that are "
+        "codes (default: block for values in FP8, FP6, FP4 and INT8, except where a machine takes "
+        "no scales of blocks; else none)",
+    )
+    group.add_argument(
+        "--scale-rule",
+        metavar="R",
+        help=f"of --scales block: {', '.join(SCALE_RULES)} (default: {SCALE_RULES[0]})",
+    )
+    group.add_argument(
+        "--scale-format",
+        metavar="F",
+        help=f"of scales of files: {', '.join(BLOCK_SCALES)} (default: {E8M0})",
+    )
+    group.add_argument(
+        "--block",
+        type=int,
+        metavar="N",
+        help="elements under a scale, 1 to 65536; aligned and fused take a block at a time, a "
+        f"machine one of its steps (default: {BLOCK}, or what the files of scales have)",
+    )
+    group.add_argument(
+        "--c",
+        type=Path,
+        metavar="FILE",
+        help="float32 values that results start from, (M, N) or less (default: +0)",
+    )
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write results and flags as .npz, or results alone as .npy",
+    )
+    add_json_option(group, "results, their bits and flags")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Multiply, print and write; 0."""
+    from ..model.matmul import matmul
+    from ..util.data.tensors import load_array
+    from .operands import formats_for, load_sources, operand
+
+    output_file("output", args.output)
+    output_file("json", args.json)
+    if args.output is not None and args.output.suffix not in ENDS:
+        raise ValueError(f"output must end with {' or '.join(ENDS)}, not {str(args.output)!r}")
+    rule = _rule(args)
+    sources = load_sources(args.files, args.name)
+    if args.transpose:
+        sources[1] = replace(sources[1], array=sources[1].array.T)
+    length, other = (source.array.shape[1] for source in sources)
+    if length != other:
+        fits = length == sources[1].array.shape[0]
+        raise ValueError(
+            f"a and b must have equal last axes, not {length} and {other}"
+            + ("; --transpose takes b as (K, N)" if fits else "")
+        )
+    pair = formats_for(rule, args.format, sources, operands_of(args.machine or ""))
+    scalings = _scalings(args, rule, pair, length)
+    made = [operand(*each) for each in zip(sources, pair, scalings, strict=True)]
+    (a, about_a), (b, about_b) = made
+    c = None if args.c is None else load_array(args.c)[0]
+    kind = scalings[0].format
+    trace = matmul(a, b, rule, c, trace=True, stages=False, scale_format=kind)
+    shape = [n for n, x in zip(trace.result.shape, sources, strict=True) if not x.is_vector]
+    about = {"accumulator": _title(rule), "a": about_a, "b": about_b}
+    if not is_json_printed(args):
+        for name, text in about.items():
+            print(one_line(f"{name:12}{text}"))
+        _print(trace, shape)
+    _write(args, about | {"formats": pairs_text([pair])}, trace, shape)
+    return 0
+
+
+def _rule(args: argparse.Namespace) -> Accumulator:
+    if args.machine is None:
+        return accumulator(args.accumulator)
+    try:
+        rule = accumulator(args.machine)
+    except ValueError:
+        rule = None
+    if isinstance(rule, Machine):
+        return rule
+    near = hint(args.machine) or nearest(args.machine, machines())
+    raise ValueError(f"machine must be one of `mxdot machines`, not {args.machine!r}{near}")
+
+
+def _title(rule: Accumulator) -> str:
+    if not isinstance(rule, Machine):
+        return f"{rule}: {rule.rule}"
+    return f"{rule} ({', '.join(hardware_of(rule))}): {rule.rule}"
+
+
+def _scalings(
+    args: argparse.Namespace, rule: Accumulator, pair: "Pair", length: int
+) -> "list[Scaling]":
+    """How both operands are scaled; ValueError for options that do not go together."""
+    from .operands import Scaling, load_source
+
+    words = args.scales or [_default_scales(rule, pair)]
+    is_file = words[0] not in (BLOCK_SCALED, UNSCALED)
+    if len(words) != (2 if is_file else 1):
+        raise ValueError(
+            f"scales must be {BLOCK_SCALED}, {UNSCALED}, or two files, not {' '.join(words)}"
+        )
+    if args.scale_rule is not None and words[0] != BLOCK_SCALED:
+        raise ValueError(f"scale-rule is for --scales {BLOCK_SCALED}, not for {' '.join(words)}")
+    if args.scale_format is not None and not is_file:
+        raise ValueError(f"scale-format is for --scales FILE FILE, not for {words[0]}")
+    name = choice("scale-rule", args.scale_rule or SCALE_RULES[0], SCALE_RULES)
+    kind = choice("scale-format", args.scale_format or E8M0.name, BLOCK_SCALES)
+    files = [load_source(Path(word)).array for word in words] if is_file else [None, None]
+    block = BLOCK
+    if files[0] is not None:
+        block = -(-length // files[0].shape[1])
+    if args.block is not None:
+        block = integer("block", args.block, 1, LARGEST_BLOCK)
+    is_block = words[0] == BLOCK_SCALED
+    return [Scaling(is_block, block, name, scales, kind) for scales in files]
+
+
+def _default_scales(rule: Accumulator, pair: "Pair") -> str:
+    has_scales = not isinstance(rule, Machine) or rule.block_scales
+    is_mx = all(fmt.name in MX_FORMATS for fmt in pair)
+    return BLOCK_SCALED if has_scales and is_mx else UNSCALED
+
+
+def _names(trace: "Trace", place: tuple[int, ...]) -> str:
+    """Flags of one result."""
+    return " ".join(name for name, flags in vars(trace.flags).items() if flags[place])
+
+
+def _print(trace: "Trace", shape: list[int]) -> None:
+    size = " x ".join(map(str, shape)) or "one"
+    counts = [f"{name} {n}" for name, n in _counts(trace).items() if n]
+    print(f"{'result':12}{size}, float32; flags: {', '.join(counts) or 'none'}\n")
+    places = list(np.ndindex(trace.result.shape))
+    for place in places[:SHOWN]:
+        where = " ".join(map(str, place[len(place) - len(shape) :]))
+        value = trace.result[place]
+        bits = f"0x{int(value.view(np.uint32)):08x}"
+        print(f"{where:12}{value!s:16}{bits}  {_names(trace, place)}".rstrip())
+    if len(places) > SHOWN:
+        print(f"... {len(places) - SHOWN} more: -o FILE and --json FILE write all")
+
+
+def _counts(trace: "Trace") -> dict[str, int]:
+    return {name: int(flags.sum()) for name, flags in vars(trace.flags).items()}
+
+
+def _write(
+    args: argparse.Namespace, about: dict[str, str], trace: "Trace", shape: list[int]
+) -> None:
+    result = trace.result.reshape(shape)
+    flags = {name: array.reshape(shape) for name, array in vars(trace.flags).items()}
+    if args.output is not None:
+        buffer = io.BytesIO()
+        if args.output.suffix == ".npy":
+            np.save(buffer, result)
+        else:
+            np.savez(buffer, allow_pickle=False, result=result, **flags)
+        write_file(args.output, buffer.getvalue())
+        if not is_json_printed(args):
+            print(one_line(str(args.output)))
+    plain = {name: array.tolist() for name, array in flags.items()}
+    bits = np.vectorize("0x{:08x}".format)(result.view(np.uint32)).tolist()
+    write_json_file(args, about | {"result": result.tolist(), "bits": bits, "flags": plain})

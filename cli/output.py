@@ -1,0 +1,41 @@
+"""The option of results as JSON."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import one_line
+from ..util.tables import strict, write_json
+from .places import output_file
+
+PRINTED = Path("-")
+"""File that is the standard output."""
+
+
+def add_json_option(parser: argparse._ActionsContainer, what: str) -> None:
+    """Add `--json FILE`."""
+    parser.add_argument(
+        "--json",
+        type=Path,
+        nargs="?",
+        const=PRINTED,
+        metavar="FILE",
+        help=f"write {what} as JSON; without a file, print it instead of text",
+    )
+
+
+def is_json_printed(args: argparse.Namespace) -> bool:
+    """Whether JSON takes the place of text on the standard output."""
+    return args.json == PRINTED
+
+
+def write_json_file(args: argparse.Namespace, content: Any) -> None:
+    """Print or write `content` as `--json` says, and say where; nothing without the option."""
+    if args.json is None:
+        return
+    if is_json_printed(args):
+        print(json.dumps(strict(content), indent=1, allow_nan=False))
+        return
+    output_file("json", args.json)
+    print(one_line(str(write_json(args.json, content))))

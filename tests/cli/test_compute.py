@@ -1,0 +1,305 @@
+"""`mxdot compute` and `mxdot machines`: results of the model without Python."""
+
+import json
+import re
+import shlex
+from itertools import pairwise
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from doc_examples import PAGES
+from mxdot.cli import main
+from mxdot.model import MACHINES, MXArray, matmul, quantize, unscaled
+
+
+def run(capsys, *arguments):
+    """(exit status, standard output, standard error) of `mxdot` with these arguments."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        status = stop.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((2, 64), np.float32), RNG.standard_normal((3, 64), np.float32)
+E4M3_TYPE = ml_dtypes.float8_e4m3fn
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Operands a and b as two files, and other files of theirs."""
+    np.save(tmp_path / "a.npy", A)
+    np.save(tmp_path / "b.npy", B)
+    np.save(tmp_path / "row.npy", A[0])
+    np.save(tmp_path / "transposed.npy", B.T)
+    np.savez(tmp_path / "ab.npz", x=A, w=B)
+    np.savez(tmp_path / "abc.npz", x=A, w=B, c=np.ones((2, 3), np.float32))
+    np.save(tmp_path / "bytes.npy", A.astype(E4M3_TYPE))
+    np.save(tmp_path / "codes.npy", A.astype(E4M3_TYPE).view(np.uint8))
+    np.save(tmp_path / "scales.npy", np.array([[130, 120], [127, 127]], np.uint8))
+    np.save(tmp_path / "c.npy", np.float32(3))
+    return tmp_path
+
+
+def computed(capsys, files, *arguments):
+    """The array that `mxdot compute -o` writes; nothing on standard error."""
+    path = files / "out.npy"
+    status, _, err = run(capsys, "compute", *arguments, "-o", path)
+    assert (status, err) == (0, "")
+    return np.load(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        (
+            ["--machine", "h100-fp8"],
+            lambda: matmul(unscaled(A, "e4m3"), unscaled(B, "e4m3"), "hopper"),
+        ),
+        (
+            ["--machine", "h100-fp8", "--scales", "block", "--scale-rule", "ceil"],
+            lambda: matmul(
+                quantize(A, "e4m3", scale_rule="ceil"),
+                quantize(B, "e4m3", scale_rule="ceil"),
+                "hopper",
+            ),
+        ),
+        (
+            ["--machine", "blackwell", "--format", "e5m2xe2m1"],
+            lambda: matmul(quantize(A, "e5m2"), quantize(B, "e2m1"), "blackwell"),
+        ),
+        (
+            ["--machine", "mi300x-bf16"],
+            lambda: matmul(unscaled(A, "bf16"), unscaled(B, "bf16"), "cdna3-fp16"),
+        ),
+        (
+            ["--machine", "cdna3-fp16"],
+            lambda: matmul(unscaled(A, "fp16"), unscaled(B, "fp16"), "cdna3-fp16"),
+        ),
+        (
+            ["--machine", "b200-fp4"],
+            lambda: matmul(quantize(A, "e2m1"), quantize(B, "e2m1"), "blackwell"),
+        ),
+        (
+            ["--accumulator", "aligned:8", "--format", "e2m3", "--block", "16"],
+            lambda: matmul(
+                quantize(A, "e2m3", block_size=16), quantize(B, "e2m3", block_size=16), "aligned:8"
+            ),
+        ),
+        (
+            ["--accumulator", "exact"],
+            lambda: matmul(quantize(A, "e4m3"), quantize(B, "e4m3"), "exact"),
+        ),
+        (
+            ["--accumulator", "int32"],
+            lambda: matmul(quantize(A, "int8"), quantize(B, "int8"), "int32"),
+        ),
+    ],
+)
+def test_results_are_the_model_s(capsys, files, options, want):
+    result = computed(capsys, files, *options, files / "a.npy", files / "b.npy")
+    np.testing.assert_array_equal(result, want())
+
+
+def test_shapes_and_names(capsys, files):
+    rule = ["--machine", "h100-fp8"]
+    want = computed(capsys, files, *rule, files / "a.npy", files / "b.npy")
+    for operands in (
+        [files / "ab.npz"],
+        [files / "abc.npz", "--name", "x", "w"],
+        [files / "a.npy", files / "transposed.npy", "--transpose"],
+    ):
+        np.testing.assert_array_equal(computed(capsys, files, *rule, *operands), want)
+    one = computed(capsys, files, *rule, files / "row.npy", files / "b.npy")
+    np.testing.assert_array_equal(one, want[0])
+    assert computed(capsys, files, *rule, files / "row.npy").shape == ()
+    from_c = computed(capsys, files, *rule, files / "ab.npz", "--c", files / "c.npy")
+    a, b = unscaled(A, "e4m3"), unscaled(B, "e4m3")
+    np.testing.assert_array_equal(from_c, matmul(a, b, "hopper", np.float32(3)))
+
+
+def test_a_short_last_block_is_filled_with_zeros(capsys, tmp_path):
+    for name, x in (("a", A), ("b", B)):
+        np.save(tmp_path / f"{name}.npy", x[:, :40])
+    result = computed(
+        capsys, tmp_path, "--accumulator", "aligned:8", tmp_path / "a.npy", tmp_path / "b.npy"
+    )
+    a, b = (quantize(x[:, :40], "e4m3", pad=True) for x in (A, B))
+    np.testing.assert_array_equal(result, matmul(a, b, "aligned:8"))
+
+
+def test_codes_are_taken_as_they_are(capsys, files):
+    codes = A.astype(E4M3_TYPE).view(np.uint8)
+    ones = MXArray(codes, np.full((2, 2), 127, np.uint8), "e4m3")
+    for name in ("codes.npy", "bytes.npy"):
+        arguments = ["--accumulator", "aligned:8", "--format", "e4m3", files / name]
+        result = computed(capsys, files, *arguments)
+        np.testing.assert_array_equal(result, matmul(ones, ones, "aligned:8"))
+        scales = files / "scales.npy"
+        result = computed(capsys, files, *arguments, "--scales", scales, scales)
+        scaled = MXArray(codes, np.load(scales), "e4m3")
+        np.testing.assert_array_equal(result, matmul(scaled, scaled, "aligned:8"))
+
+
+def test_scales_in_e4m3(capsys, tmp_path):
+    np.save(tmp_path / "x.npy", np.full((1, 64), 2, np.uint8))  # 1.0 in E2M1
+    np.save(tmp_path / "s.npy", np.full((1, 4), 0x40, np.uint8))  # 2.0 in E4M3
+    arguments = ["--machine", "b200-nvfp4", tmp_path / "x.npy", "--scale-format", "e4m3"]
+    scales = [tmp_path / "s.npy"] * 2
+    assert computed(capsys, tmp_path, *arguments, "--scales", *scales).tolist() == [[256.0]]
+
+
+def test_flags_are_printed_and_written(capsys, files):
+    operands = [files / "a.npy", files / "b.npy"]
+    out, as_json = files / "out.npz", files / "out.json"
+    status, text, _ = run(
+        capsys, "compute", "--machine", "h100-fp8", *operands, "-o", out, "--json", as_json
+    )
+    assert status == 0
+    trace = matmul(unscaled(A, "e4m3"), unscaled(B, "e4m3"), "hopper", trace=True)
+    written = json.loads(as_json.read_text())
+    with np.load(out) as arrays:
+        np.testing.assert_array_equal(arrays["result"], trace.result)
+        for name, flags in vars(trace.flags).items():
+            np.testing.assert_array_equal(arrays[name], flags)
+            assert written["flags"][name] == flags.tolist()
+    bits = trace.result.view(np.uint32)
+    assert written["bits"] == [[f"0x{int(n):08x}" for n in row] for row in bits]
+    assert written["result"] == trace.result.tolist()
+    assert "quantised to e4m3, nearest even, scales of 1" in written["a"]
+    assert f"0 1         {trace.result[0, 1]!s:16}0x{int(bits[0, 1]):08x}  inexact\n" in text
+    status, text, _ = run(capsys, "compute", "--machine", "h100-fp8", *operands, "--json")
+    assert json.loads(text) == written
+
+
+def test_nan_and_infinity(capsys, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[np.nan] * 32, [np.inf] * 32], np.float32))
+    arguments = ["--machine", "a100-bf16", tmp_path / "x.npy", "--json", tmp_path / "x.json"]
+    status, text, _ = run(capsys, "compute", *arguments)
+    assert status == 0
+    assert json.loads((tmp_path / "x.json").read_text())["result"][0] == ["nan", "nan"]
+    assert "flags: invalid 3" in text
+
+
+def test_many_results_are_cut(capsys, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((6, 32), np.float32))
+    _, text, _ = run(capsys, "compute", "--machine", "v100-fp16", tmp_path / "x.npy")
+    assert text.endswith("... 4 more: -o FILE and --json FILE write all\n")
+    assert len(re.findall("0x42000000", text)) == 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--machine h100 a.npy", "machine must be one of `mxdot machines`, not 'h100'; H100 has"),
+        ("--machine hoper a.npy", "machine must be one of `mxdot machines`, not 'hoper'; nearest:"),
+        ("--machine aligned:3 a.npy", "machine must be one of `mxdot machines`, not 'aligned:3'"),
+        ("--accumulator alined:3 a.npy", "accumulator must be one of exact,"),
+        ("--machine ada a.npy b.npy a.npy", "FILE must be one file or two, not 3"),
+        ("--machine ada none.npy", "none.npy: none cannot be read"),
+        ("--machine ada abc.npz", "abc.npz: name must choose one of x, w, c"),
+        ("--machine ada abc.npz --name x v", "abc.npz: name must be one of x, w, c, not 'v'"),
+        ("--machine ada ab.npz --name x w x", "name must give 1 or 2 tensors, not 3"),
+        ("--machine ada a.npy transposed.npy", "a and b must have equal last axes, not 64 and 3; "),
+        ("--machine ada c.npy", "c.npy must have one axis or two, and elements, not shape ()"),
+        ("--machine ada codes.npy", "format must be given for codes in codes.npy, uint8, 2 x 64"),
+        ("--machine ada a.npy --format e9", "formats must be one of e4m3,"),
+        ("--machine ada a.npy --format e4m3,e5m2", "format must be one format or pair, not"),
+        ("--machine ada a.npy --scales some", "scales must be block, none, or two files, not some"),
+        ("--machine ada a.npy --scales scales.npy scales.npy", "scales of a file are for codes,"),
+        (
+            "--machine ada codes.npy --format e4m3 --block 16 --scales scales.npy scales.npy",
+            "scales of codes.npy must have shape (2, 4), not (2, 2)",
+        ),
+        ("--machine ada a.npy --scale-rule ceil", "scale-rule is for --scales block, not for none"),
+        ("--machine ada a.npy --scale-format e4m3", "scale-format is for --scales FILE FILE, not"),
+        (
+            "--accumulator exact a.npy --scale-rule flor",
+            "scale-rule must be one of floor, ceil, even, not 'flor'; nearest: floor",
+        ),
+        ("--machine ada a.npy --block 0", "block must be from 1 to 65536, not 0"),
+        ("--machine ada a.npy -o a.csv", "output must end with .npz or .npy, not "),
+        ("--machine ada --accumulator exact a.npy", "argument --accumulator: not allowed with"),
+        ("a.npy", "one of the arguments --machine --accumulator is required"),
+    ],
+)
+def test_wrong_usage_is_one_line(capsys, files, monkeypatch, arguments, message):
+    monkeypatch.chdir(files)
+    status, out, err = run(capsys, "compute", *arguments.split())
+    assert (status, out) == (2, "")
+    assert err.startswith(f"mxdot: error: {message}")
+    assert err.count("\n") == 1
+
+
+def test_every_machine_takes_its_first_operands(capsys, files):
+    for name, machine in MACHINES.items():
+        status, out, err = run(capsys, "compute", "--machine", name, files / "ab.npz")
+        assert (status, err) == (0, "")
+        assert out.startswith(f"accumulator {name} (")
+        assert f" {machine.operands[0].split('x')[0]}, " in out
+
+
+def test_the_list_of_machines(capsys, tmp_path):
+    path = tmp_path / "machines.json"
+    status, out, _ = run(capsys, "machines", "--json", path)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert [line.split()[0] for line in out.splitlines() if re.match(r"\w+[\w-]* +\S.*: ", line)][
+        : len(MACHINES)
+    ] == list(MACHINES)
+    rows = json.loads(path.read_text())["machines"]
+    assert [row["name"] for row in rows] == list(MACHINES)
+    assert rows[0]["hardware"] == ["H100", "H200"]
+    assert rows[0]["rule"] == MACHINES["hopper"].rule
+    assert {row["name"] for row in rows if row["block_scales"]} == {
+        "hopper-mx",
+        "blackwell",
+        "blackwell-mxf4nvf4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "machines"),
+    [
+        ("h100-fp8", ["hopper"]),
+        ("ADA", ["ada"]),
+        ("mi300x", ["cdna3-fp16", "cdna3-xf32", "cdna3-fp8"]),
+        ("RTX 4090", [name for name in MACHINES if name.split("-")[0] == "ada"]),
+    ],
+)
+def test_machines_by_name_and_hardware(capsys, name, machines):
+    _, out, _ = run(capsys, "machines", name, "--json")
+    assert [row["name"] for row in json.loads(out)["machines"]] == machines
+    _, out, _ = run(capsys, "machines", name)
+    for machine in machines:
+        assert MACHINES[machine].source.split()[0] in out
+
+
+def test_unknown_hardware(capsys):
+    status, out, err = run(capsys, "machines", "mi300")
+    assert (status, out) == (2, "")
+    assert err == (
+        "mxdot: error: name must be a machine or hardware of `mxdot machines`, not 'mi300'; "
+        "nearest: mi300x, mi300a, mi100\n"
+    )
+
+
+def test_the_page_prints_what_it_says(capsys, tmp_path, monkeypatch):
+    """docs/compute.md, block by block; every command that a block of output follows."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGES["compute.md"], flags=re.S | re.M)
+    printed = 0
+    for (kind, text), (after, output) in pairwise([*blocks, ("", "")]):
+        if kind == "python":
+            exec(compile(text, "compute.md", "exec"), {})
+        elif kind == "sh":
+            status, out, err = run(capsys, *shlex.split(text)[1:])
+            assert (status, err) == (0, "")
+            if not after and output:
+                assert out == output
+                printed += 1
+    assert printed == 2

@@ -118,10 +118,6 @@ def programs(*names: str) -> Callable[[], Inputs]:
 
 
 TRAINING = ("examples/train_lm.py", "examples/lm_network.py", "nn/recipe.py", "nn/recipes.py")
-SECTIONS = (
-    "--format e4m3,e5m2,int8 --accumulator exact,aligned:8,aligned:20,float32,hopper,int32 "
-    "--lanes 32 --process gates --data none --no-energy --extra examples/macs.toml"
-)
 BOTH = (
     "mxfp8_e4m3,mxfp8_e5m2,mxfp6_e2m3,mxfp6_e3m2,mxfp4,mxint8,fp8_e4m3_tensor,fp8_e4m3_row,"
     "int8_tensor,int8_channel,int8_affine_channel,int4_channel,int4_g128,int4_affine_g128,msfp16,mx9,"
@@ -146,10 +142,6 @@ FIGURES: tuple[Figure, ...] = (
         "lengths", "accumulators.md", "--study examples/lengths.toml", 300,
         pictures={"accumulators-lengths.svg": "plots/error-length-log-normal.svg"},
         tables={"lengths": tables.lengths},
-    ),
-    study(
-        "sections", "accumulators.md", SECTIONS, 1200,
-        pictures={"accumulators-sections.svg": "plots/sections-gates.svg"},
     ),
     study(
         "units", "accumulators.md",

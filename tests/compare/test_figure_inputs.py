@@ -46,7 +46,7 @@ def test_verilog_is_generated_once(digests, monkeypatch):
     assert digests(QUICK) == first
 
 
-@pytest.mark.parametrize("name", ["clock", "units", "sections"])
+@pytest.mark.parametrize("name", ["clock", "units", "narrow"])
 def test_inputs_of_studies(name):
     """Their files are read, and every task has its place; nothing is generated."""
     (figure,) = (figure for figure in FIGURES if figure.name == name)

@@ -3,9 +3,19 @@
 import os
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 VARIABLE = "MXDOT_PLUGINS"
 """Environment variable: names of modules, with commas; simulators' processes have it too."""
+
+
+def plugin_files() -> list[Path]:
+    """Files on which results with plugins may depend: the modules and those next to them."""
+    names = filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(",")))
+    specs = filter(None, map(find_spec, names))
+    folders = {Path(spec.origin).parent for spec in specs if spec.origin}
+    return sorted(path for folder in folders for path in folder.glob("*.py"))
 
 
 def load_plugins() -> None:

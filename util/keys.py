@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.files import open_file
+from ..model.plugins import plugin_files
 from .data.tensors import SUFFIXES
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +24,7 @@ def task_key(kind: str, *parts: Any) -> str:
 
 @cache
 def fingerprint(sources: tuple[str, ...]) -> str:
-    """Hash of the code of packages or single files, and the versions of the tools that it uses."""
+    """Hash of the code of packages or files, of plugins, and the versions of the tools."""
     digest = hashlib.sha256()
     for source in sources:
         place = ROOT / source
@@ -31,6 +32,8 @@ def fingerprint(sources: tuple[str, ...]) -> str:
         for path in sorted(path for path in files if path.suffix in CODE):
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
+    for path in plugin_files():
+        digest.update(path.read_bytes() + b"\0")
     for tool in TOOLS:
         digest.update(f"{tool} {version_of(tool)}\n".encode())
     return digest.hexdigest()

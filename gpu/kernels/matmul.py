@@ -2,11 +2,11 @@
 
 from collections import ChainMap
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from ...model.accumulators import Fixed, without_part
+from ...model.accumulators import Accumulator, Fixed, without_part
 from ...model.accumulators.group_sums import GroupSums
 from . import amd, device, emulate, exact_sums, fixed, group_sums, operands
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
-KNOWN = ChainMap(emulate.KERNELS, dict.fromkeys((*amd.KERNELS, Fixed, GroupSums)))
+_OTHERS: dict[type[Accumulator], Any] = dict.fromkeys((*amd.KERNELS, Fixed, GroupSums))
+KNOWN: ChainMap[type[Accumulator], Any] = ChainMap(emulate.KERNELS, _OTHERS)
 
 
 def refusal(product: "Product") -> str | None:

@@ -76,3 +76,12 @@ def test_without_rtl_it_is_refused_by_name(folder):
     done = run(folder, "mxdot", "verilog", "--accumulator", "nearest:6", MXDOT_PLUGINS="nearest")
     assert "accumulator nearest:6 must have its class Nearest in FAMILIES" in done.stderr
     assert done.returncode != 0
+
+
+def test_results_with_other_plugins_have_other_keys(folder):
+    command = sys.executable, "-c", "from mxdot.util.keys import fingerprint as f; print(f(()))"
+    plain = run(folder, *command).stdout
+    first = run(folder, *command, MXDOT_PLUGINS="nearest_hw").stdout
+    (folder / "nearest.py").write_text("# another rule\n")
+    second = run(folder, *command, MXDOT_PLUGINS="nearest_hw").stdout
+    assert len({plain, first, second, ""}) == 4

@@ -30,8 +30,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--unit",
         required=True,
         metavar="U",
-        help="an accumulator or preset of the model (aligned:13, hopper, ...), or a unit of this "
-        "machine's GPU (cuda:fp8, ...; --unit cuda:list names them)",
+        help="an accumulator of the model (aligned:13, ...), one of `mxdot machines` (hopper, "
+        "h100-fp8, ...), or a unit of this computer's GPU (cuda:fp8, ...; --unit cuda:list names "
+        "them)",
     )
     parser.add_argument(
         "--format",

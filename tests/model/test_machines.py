@@ -231,3 +231,38 @@ def test_groups_under_e4m3_scales():
     left, right = (schemes.quantize(v, "mxfp8_e4m3") for v in (x, y))
     with pytest.raises(ValueError, match="takes e2m1 only, not e4m3 x e4m3"):
         matmul(left, right, "blackwell-mxf4nvf4")
+
+
+def group_product(a, scales_a, scales_b, c=0.0):
+    """By `blackwell-mxf4nvf4`: codes of a times 1, in blocks of 32 under E8M0 scales."""
+    b = np.full(len(a), 2, np.uint8)  # 1 in E2M1
+    x, y = (
+        MXArray(np.array(codes, np.uint8), np.array(scales, np.uint8), "e2m1", 32)
+        for codes, scales in ((a, scales_a), (b, scales_b))
+    )
+    return dot(x, y, "blackwell-mxf4nvf4", np.float32(c))
+
+
+@pytest.mark.contract("M22")
+def test_groups_of_zeros_do_not_count():
+    zeros, one = [0] * 32, [2] + [0] * 31
+    assert group_product(zeros + one, [127, 107], [127, 107]) == 2.0**-40
+    cancels = [2, 10] + [0] * 30  # 1 - 1
+    assert group_product(cancels + one, [127, 107], [127, 107]) == 0
+
+
+@pytest.mark.contract("M17", "M26")
+def test_sums_are_cut_after_they_are_normalised():
+    a, b = [2.0**-12 * (1 + 2.0**-7)], [2.0**-13]
+    assert product_of("cdna3-fp16", "bf16", a, b, -1.0) == np.uint32(0xBF7FFFFF).view(np.float32)
+    x = MXArray(np.array([0x3C, *[0] * 31], np.uint8), np.array([52], np.uint8), "e5m2", 32)
+    y = MXArray(np.array([0x18, *[0] * 31], np.uint8), np.array([52], np.uint8), "e5m2", 32)
+    assert dot(x, y, "blackwell") == 0  # 2^-159, of a grid of 2^-158
+
+
+@pytest.mark.contract("M16", "M20")
+def test_overflow_meets_c():
+    big = [2.0**100], [2.0**100]
+    for name in ("cdna3-fp16", "cdna2-bf16"):
+        assert np.isnan(product_of(name, "bf16", *big, -np.inf))
+        assert product_of(name, "bf16", *big, np.inf) == np.inf

@@ -29,7 +29,7 @@ _SECONDS = {
     "ends": 28.0, "length": 20.0, "chain": 18.0, "lfsr": 16.0, "terms": 13.0, "netlist": 12.0,
     "errors": 11.0, "order": 9.0,
 }  # fmt: skip
-"""Rough times of claims by the first word of their names; docs/verification.md has each."""
+"""Rough times of claims by the first word of their names; docs/evidence.md has each."""
 
 
 def claims() -> Iterator[Claim]:

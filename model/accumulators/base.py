@@ -290,11 +290,11 @@ def truncate(
     exponent: NDArray[np.int64],
     record: Recorder,
     active: NDArray,
-    cut: Callable[[F64], F64] = np.trunc,
+    cut: Callable[[F64], F64] | None = None,
 ) -> F64:
     """RZ(terms x 2^exponent) as integers; records lost bits where `active`. cut: in place of RZ."""
     scaled = terms * np.ldexp(1.0, exponent)[..., None]
-    truncated = cut(scaled)
+    truncated = np.trunc(scaled) if cut is None else cut(scaled)
     if record.flags:
         record.truncated((truncated != scaled).any(axis=-1) & active)
     return truncated

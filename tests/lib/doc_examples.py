@@ -40,6 +40,8 @@ ELSEWHERE = {
     r"^mxdot sim soak": "hours; test_soak.py has soaks of seconds",
     r"^mxdot run-layer$": "needs the extra `real`",
     r"--shape 1024": "test_matmul_bulk.py, with FULL=1",
+    r"--accumulator nearest:": "tests/project/test_added.py",
+    r"^mxdot probe --unit cuda": "needs a GPU",
     r"^mxdot array$": "many minutes; test_arrays.py has small arrays",
 }
 """Commands that the tests of pages do not run, by patterns, and why."""

@@ -164,14 +164,14 @@ BAD_COMMANDS = {
         "interleave must be 1 to write vectors, not 2",
     ),
     "micro": (["--out", "x.npz", "--micro"], "micro must be False to write vectors, not True"),
-    "nowhere to write": ([], "vectors needs --out FILE, --hex DIR or both"),
+    "nowhere to write": ([], "vectors needs -o FILE, --hex DIR or both"),
     "count": (["--out", "x.npz", "--count", "0"], "count must be from 1 to 1000000, not 0"),
     "blocks": (["--out", "x.npz", "--blocks", "0"], "blocks must be from 1 to 1024, not 0"),
     "seed": (["--out", "x.npz", "--seed", "-1"], "seed must be at least 0, not -1"),
     "lanes": (["--out", "x.npz", "--lanes", "3"], "lanes must be one of 4, 8, 16, 32, 64, 128"),
     "format": (["--out", "x.npz", "--format", "fp8"], "formats must be one of e4m3"),
     "int32": (["--out", "x.npz", "--accumulator", "int32"], "int32 takes integer formats only"),
-    "a directory": (["--out", "."], "out must be a file, not the directory ."),
+    "a directory": (["--out", "."], "output must be a file, not the directory ."),
     "a file": (["--hex", "file"], "hex must be a directory that can be written, not file"),
 }
 

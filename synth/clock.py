@@ -27,8 +27,10 @@ CLOSE = 0.03
 """Slack, as a share of the period, below which no looser aim is tried."""
 GOAL = 0.985
 """Delay that an aim is chosen for, as a share of the period."""
-EASY = 0.72
+EASY = 0.6
 """Predicted share of the period below which mapping by `balanced` is tried first: it is smaller."""
+DOUBTFUL = 0.9
+"""Predicted share of the period above which the fastest mapping is tried first."""
 PROMISING = 1.08
 """Largest predicted share of the period of a pipeline that is synthesised."""
 SHARE, REGISTER_PS = 0.86, 180.0
@@ -38,6 +40,8 @@ PRESSURE, RELAXED = 0.36, 0.65
 """Growth of area per share of the period above RELAXED."""
 BITS, LOOP_BITS, RESULT_BITS = 110, 140, 37
 """Flip-flops of handshake and result, of a register inside the loop, and of a queued result."""
+REGISTER_AREA = 1.4
+"""Area per flip-flop with the logic that moves it, in flip-flops."""
 LANE_AREA = 500.0
 """Logic per lane, in NAND2, before anything is measured."""
 FASTEST_AIM = 1
@@ -199,7 +203,7 @@ class Search:
     @cached_property
     def _flipflop(self) -> float:
         cells = library_of(Flow.of_process(self.process)).cells.values()
-        return 1.2 * min(cell.area for cell in cells if cell.is_flipflop)
+        return REGISTER_AREA * min(cell.area for cell in cells if cell.is_flipflop)
 
     @cached_property
     def _nand2(self) -> float:
@@ -301,6 +305,8 @@ class Search:
     def _first_aim(self, unit: DotConfig) -> float:
         """An aim for a pipeline of which nothing is measured."""
         share = self.share(unit)
+        if share > DOUBTFUL:
+            return FASTEST_AIM
         return self.period * max(FLOOR, min(0.75, 1.35 - 0.9 * share))
 
     def _best_of(self, unit: DotConfig) -> Trial | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from compare_fakes import FAKES, Record
+from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
 from mxdot.compare.studies import Row, Sampling, Study, Sweep, compare, load_study, processes
 from mxdot.compare.studies.clock_table import crossings, show_clocked, words
@@ -13,33 +13,11 @@ from mxdot.compare.studies.clock_task import ClockTask
 from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.pareto import is_equal, marked
-from mxdot.synth.clock import fastest_ps, registers
 
 SAMPLING = Sampling((32,), 4)
 
 
-def measure(verilog, top, flow, *, cache_dir, **reading) -> Record:
-    """Areas of the predictions; delays that follow the aim."""
-    from mxdot.model import DotConfig
-
-    formats, rule, lanes, _, stages, *rest = verilog.split()[2:]
-    options = dict(zip(rest[::2], rest[1::2], strict=True))
-    more = {
-        "interleave": int(options.get("interleave", 1)),
-        "delays": options.get("delays", "asap7"),
-    }
-    unit = DotConfig(formats, int(lanes[1:]), rule, int(stages), **more)
-    least = fastest_ps(unit)
-    delay = min(1.5 * least, least + 0.8 * max(0, flow.aim_ps - 0.55 * least))
-    area = 1500.0 + 0.3 * registers(unit) - 0.1 * delay
-    return Record(
-        {"area": area, "unit": "um2", "nand2": area / 0.09, "flipflops": registers(unit),
-         "depth": 10, "delay_ps": delay, "fmax_mhz": 1e6 / delay, "stages": {}, "extra": {},
-         "tool": "fake 1.0", "seconds": 0.0}
-    )  # fmt: skip
-
-
-CLOCKED = replace(FAKES, measure=measure)
+CLOCKED = replace(FAKES, measure=measure_at_clock)
 
 
 def study(sweep: Sweep, *clocks: float, process: str = "asap7") -> Study:

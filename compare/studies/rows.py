@@ -42,7 +42,8 @@ class Row:
     )
     area: float | None = _column("area, with flip-flops but on an FPGA", "`area_unit`")
     area_error: float | None = _column(
-        "spread of the areas for three neighbouring targets: areas whose bars overlap are equal",
+        "spread of the areas for three neighbouring targets, at least 1%: areas whose bars overlap "
+        "are equal",
         "`area_unit`",
     )
     area_unit: str | None = _column("NAND2 equivalents, um2 or LUTs, as the flow counts")

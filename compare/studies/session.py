@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ...model import DotConfig
+from ...model.pipeline.advice import advice
 from ...synth import Flow
 from ...util.jobs import Backend, Observer, Task, run_rows
 from ...util.store import Outcome, Store
-from .clock_task import clock_task
+from . import shipped
+from .clock_task import ClockTask, clock_task
 from .clocks import MHZ, clock_option, clock_text
 from .flows import NONE, flow_options, flow_text, target_text
 from .pareto import marked
@@ -105,13 +107,16 @@ def compare(
         )
         for p in points
     ]
+    clocked = [task for some in needs for task in some if isinstance(task, ClockTask)]
+    if clocked and not fresh and tools == Instruments():
+        shipped.seed(clocked, Store(directory / "results"))
     if fresh:
         forget(directory, [task for some in needs for task in some if task is not None])
     outcomes = run_rows(needs, directory, backend, observer, order=_by_data)
     rows = [row_of(point, *some) for point, some in zip(points, outcomes, strict=True)]
     there = [outcome for some in outcomes for outcome in some if outcome is not None]
     finished = max((outcome.finished for outcome in there), default=0.0)
-    notes += energy_notes(rows)
+    notes += energy_notes(rows) + stage_notes(points)
     return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
 
 
@@ -134,6 +139,17 @@ def energy_notes(rows: Iterable[Row]) -> list[str]:
         if row.energy_error is not None:
             units.setdefault(row.energy_error, {})[f"{row.unit} ({row.flow})"] = None
     return [f"no energy proxy of {listed(list(names))}: {why}" for why, names in units.items()]
+
+
+def stage_notes(points: Iterable[Point]) -> list[str]:
+    """One note per reason why stages that were given buy no clock."""
+    units: dict[str, dict[str, None]] = {}
+    for point in points:
+        if point.flow is not None and point.clock_ps is None and isinstance(point.unit, Generated):
+            line = advice(point.unit.config)
+            if line is not None:
+                units.setdefault(line, {})[point.unit.name] = None
+    return [f"{listed(list(names))}: {line}" for line, names in units.items()]
 
 
 def row_of(

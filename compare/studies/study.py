@@ -46,6 +46,10 @@ from .points import SWEPT, Point, Sampling, Sweep, combinations, points_of, unit
 from .units import Foreign, Generated, Unit
 
 DEFAULT = Path(__file__).with_name("default.toml")
+WIDTHS = Path(__file__).with_name("widths.toml")
+"""More accumulators, without a clock: F bit by bit around the answers."""
+BUILT_IN = {"default": DEFAULT, "widths": WIDTHS}
+"""Studies that `--study` takes by name."""
 MOST = 100_000
 """Units of all sweeps together, and points of a study."""
 Note = Callable[[str], None]

@@ -8,11 +8,13 @@ from rich.console import Console
 from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
 from mxdot.compare.studies import Row, Sampling, Study, Sweep, compare, load_study, processes
+from mxdot.compare.studies.charts import pictures
 from mxdot.compare.studies.clock_table import crossings, show_clocked, words
 from mxdot.compare.studies.clock_task import ClockTask
 from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.pareto import is_equal, marked
+from mxdot.util.charts import save
 
 SAMPLING = Sampling((32,), 4)
 
@@ -135,7 +137,9 @@ def at(accumulator: str, area: float, mhz: float = 1000.0, **more) -> Row:
     given = {"unit": f"e4m3 {accumulator} x32 stages 4", "generated": True, "format": "e4m3"}
     given |= {"flow": "asap7", "target": clock_text(1e6 / mhz), "clock_mhz": mhz, "area": area}
     given |= {"accumulator": accumulator, "lanes": 32, "stages": 4, "data": "normal"}
-    return Row(**given | {"area_error": 10.0, "sqnr_total_db": 20.0} | more)
+    return Row(
+        **given | {"area_error": 10.0, "sqnr_total_db": 20.0, "sqnr_accumulator_db": 40.0} | more
+    )
 
 
 def test_areas_whose_error_bars_overlap_are_equal_everywhere():
@@ -194,3 +198,19 @@ def test_clocks_of_a_study_file(tmp_path):
         ("int8", "asap7", 1000.0, ("interleave",)),
         ("int8", "asap7", 2000.0, ("interleave",)),
     ]
+
+
+def test_curves_of_area_and_energy_against_the_clock(tmp_path):
+    rows = [
+        at(rule, area + mhz, mhz, energy=50.0 + mhz / 100, energy_unit="fJ")
+        for rule, area in (("exact", 1500), ("aligned:8", 1000))
+        for mhz in (100, 500, 1000)
+    ]
+    named = {picture.name: picture for picture in pictures(rows)}
+    assert {"clock-curves-area", "clock-curves-energy"} <= set(named)
+    (panel,) = named["clock-curves-area"].panels
+    values = panel["layer"][1]["data"]["values"]
+    assert sorted((v["x"], v["y"]) for v in values) == sorted((r.clock_mhz, r.area) for r in rows)
+    for picture in named.values():
+        save(picture, tmp_path / picture.file_name)
+    assert not {"clock-curves-area"} & {p.name for p in pictures([rows[0], rows[3]])}

@@ -31,7 +31,7 @@ class Synthesis:
     """Clock periods in picoseconds: the smallest unit at each of them in each process."""
     effort: str = "speed"
     energy: bool = True
-    """Measure the energy proxy of generated units in the flows `gates` and `cells`."""
+    """Measure the energy of generated units in the flows `gates` and `cells`."""
     sections: bool | None = None
     """Value for `Flow.sections`."""
 

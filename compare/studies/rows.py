@@ -57,14 +57,14 @@ class Row:
     slack_ps: float | None = _column("clock period less longest path", "ps")
     syntheses: int | None = _column("syntheses that the search at the clock took")
     energy: float | None = _column(
-        "energy proxy of one product, switched by normal data; see docs/cost.md",
+        "energy of one product of two elements, of normal data; see docs/cost.md",
         "`energy_unit`",
     )
     energy_spread: float | None = _column(
         "standard error of the energy from the choice of data", "`energy_unit`"
     )
     energy_unit: str | None = _column("NAND2 equivalents of area switched, or fJ")
-    energy_error: str | None = _column("why the energy proxy failed, in one line; no failed row")
+    energy_error: str | None = _column("why there is no energy, in one line; no failed row")
     data: str | None = _column("the data set of the accuracy; empty for none")
     length: int | None = _column("length of the dot products of the accuracy that follows")
     count: int | None = _column("dot products evaluated at each length")

@@ -214,3 +214,11 @@ def test_curves_of_area_and_energy_against_the_clock(tmp_path):
     for picture in named.values():
         save(picture, tmp_path / picture.file_name)
     assert not {"clock-curves-area"} & {p.name for p in pictures([rows[0], rows[3]])}
+
+
+def test_stages_that_buy_no_clock_are_noted_with_the_option_that_helps(tmp_path):
+    what = replace(study(swept("e4m3", "exact,fixed:32:-16", "32", "4")), data=())
+    found = compare(what, tmp_path, processes(1), Quiet(), tools=FAKES)
+    (note,) = found.notes
+    assert note.startswith("e4m3 exact x32 stages 4: 4 stages are no faster than 2: the loop of")
+    assert "--interleave 2 to 15" in note

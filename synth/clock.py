@@ -244,9 +244,20 @@ class Search:
         met = [trial for trial in self.trials if trial.delay <= self.period]
         return min(met, key=lambda trial: trial.cost.area, default=None)
 
+    @property
+    def promising(self) -> list[DotConfig]:
+        """Pipelines that are predicted to meet the clock, or nearly."""
+        return [unit for unit in self.candidates if self.share(unit) <= PROMISING]
+
+    @property
+    def guess(self) -> DotConfig:
+        """The pipeline of the smallest predicted area; the fastest where none meets the clock."""
+        key = self.estimate if self.promising else self.share
+        return min(self.promising or self.candidates, key=key)
+
     def run(self) -> Clocked:
         """The smallest unit at the clock, or the fastest where none meets it."""
-        promising = [unit for unit in self.candidates if self.share(unit) <= PROMISING]
+        promising = self.promising
         while promising and self.left > len(NEIGHBOURS):
             unit = min(promising, key=self.estimate)
             if self.best is not None and self.estimate(unit) > NEAR * self.best.cost.area:

@@ -59,7 +59,7 @@ def _search(args: argparse.Namespace) -> int:
 def _rank(args: argparse.Namespace, study: Any, target: Any) -> int:
     """One table of the smallest units at the clock; 0 when all were measured."""
     from ...compare.studies.as_good import rank
-    from ...compare.studies.clock_table import show_clocked
+    from ...compare.studies.clock_table import estimates, show_clocked
     from ...compare.studies.clocks import clock_list
     from ...compare.studies.flows import Synthesis
     from ...util.progress import display
@@ -73,7 +73,7 @@ def _rank(args: argparse.Namespace, study: Any, target: Any) -> int:
     study = replace(study, sweeps=sweeps)
     how, screen = backend(args), console(200)
     with display(screen) as observer:
-        options = {"cache_dir": SYNTHESES, "fresh": args.fresh}
+        options = {"cache_dir": SYNTHESES, "fresh": args.fresh, "before": estimates(screen)}
         ranking = rank(study, target, args.output, how, observer, **options)
     screen.print(f"Accumulators that meet the target, {target}:", highlight=False)
     show_clocked(screen, ranking.rows, ranking.matched)

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from ...compare.studies import compare, write
-    from ...compare.studies.clock_table import crossings, show_clocked
+    from ...compare.studies.clock_table import crossings, estimates, show_clocked
     from ...compare.studies.table import check_sort, show
     from ...util.progress import display
 
@@ -58,7 +58,7 @@ def _compare(args: argparse.Namespace) -> int:
     study.points()  # refuses what cannot be done before a cluster is asked
     how, screen = backend(args), console(200)
     with display(screen) as observer:
-        options = {"cache_dir": SYNTHESES, "fresh": args.fresh}
+        options = {"cache_dir": SYNTHESES, "fresh": args.fresh, "before": estimates(screen)}
         comparison = compare(study, args.output, how, observer, **options)
     show_clocked(screen, comparison.rows)
     for line in crossings(comparison.rows):

@@ -1,12 +1,13 @@
 """Accumulators that are as good as a target, and the smallest unit of each at a clock."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...model import Accumulator, DotConfig, accumulator
 from ...model.accumulators import PRESETS
 from ...util.jobs import Backend, Observer, run_rows
+from .clock_task import ClockTask
 from .narrowest import AS_GOOD_DB, FLOAT32_DB, QUALITIES, Found, Target, search
 from .points import Sweep, points_of
 from .rows import Row, accuracy_columns
@@ -40,9 +41,10 @@ def rank(
     cache_dir: Path | None = None,
     tools: Instruments | None = None,
     fresh: bool = False,
+    before: Callable[[Sequence[ClockTask]], None] = lambda tasks: None,
 ) -> Ranking:
     """Search the narrowest accumulators, leave out what is not good enough on all of the data, and
-    find the smallest unit of each at every clock of `study`.
+    find the smallest unit of each at every clock of `study`; fresh, before: as for `compare`.
 
     ValueError where `study` has no clock, or no accumulator is good enough.
     """
@@ -63,7 +65,7 @@ def rank(
     if not sweeps:
         raise ValueError(f"no accumulator reaches the target, {target}")
     ranked = replace(study, title=f"As good as {target}", sweeps=tuple(sweeps), extra=())
-    options = {"cache_dir": cache_dir, "tools": tools, "fresh": fresh}
+    options = {"cache_dir": cache_dir, "tools": tools, "fresh": fresh, "before": before}
     comparison = compare(ranked, directory, backend, observer, **options)
     match = None if target.match is None else str(accumulator(target.match))
     matched = next((row for row in comparison.rows if row.accumulator == match), None)

@@ -1,10 +1,11 @@
 """Units at a clock on a terminal: a table per process and clock, and what it says in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from rich.console import Console
 
+from .clock_task import ClockTask
 from .clocks import clock_text
 from .pareto import is_equal
 from .rows import MISSED, Row
@@ -32,6 +33,17 @@ def show_clocked(console: Console, rows: Sequence[Row], first: Row | None = None
         for line in words([unit[0] for unit in units]):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         console.print()
+
+
+def estimates(console: Console) -> Callable[[Sequence[ClockTask]], None]:
+    """What prints predictions of searches, before anything is synthesised."""
+
+    def show(tasks: Sequence[ClockTask]) -> None:
+        for task in tasks:
+            line = f"estimate  {task.estimate}"
+            console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+    return show
 
 
 def _ordered(rows: Sequence[Row], first: Row | None) -> list[list[Row]]:

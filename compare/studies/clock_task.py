@@ -1,7 +1,6 @@
 """The search for the smallest unit at a clock, as a task."""
 
 from dataclasses import dataclass, field
-from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -62,22 +61,33 @@ class ClockTask:
         """Seconds, roughly."""
         return 2.0 * self.unit.lanes
 
+    @property
+    def estimate(self) -> str:
+        """A prediction without a synthesis, in one line."""
+        search = self._searching(self.free)
+        unit = search.guess
+        fastest = search.share(unit) * self.period_ps
+        where = f"{unit.stages} stages, {unit.interleave} in flight"
+        if search.promising:
+            return f"{self.label}: about {search.estimate(unit):,.0f} um2 in {where}"
+        return f"{self.label}: missed, about {reached(fastest)} in {where}"
+
     def run(self) -> Any:
-        clocked = self._search(self.free)
+        clocked = self._searching(self.free).run()
         value = clocked.cost.to_dict() | {"clock": self._about(clocked)}
         if not clocked.is_met:
             return value | {"missed": self._missed(clocked)}
         return value | (self._energy(clocked) if self.energy else {})
 
-    def _search(self, free: tuple[str, ...]) -> Clocked:
-        @cache
-        def text(config: DotConfig) -> str:
-            return self.tools.generate(config, TOP)
+    def _searching(self, free: tuple[str, ...]) -> Search:
+        texts: dict[DotConfig, str] = {}
 
         def measured(config: DotConfig, flow: Flow) -> Any:
-            return self.tools.measure(text(config), TOP, flow, cache_dir=self.cache_dir)
+            if config not in texts:
+                texts[config] = self.tools.generate(config, TOP)
+            return self.tools.measure(texts[config], TOP, flow, cache_dir=self.cache_dir)
 
-        return Search(self.unit.config, self.process, self.period_ps, measured, free).run()
+        return Search(self.unit.config, self.process, self.period_ps, measured, free)
 
     def _about(self, clocked: Clocked) -> dict[str, Any]:
         return {
@@ -96,7 +106,7 @@ class ClockTask:
         )
         fixed = [name for name in FREE if name not in self.free]
         if fixed:
-            better = self._search(FREE)
+            better = self._searching(FREE).run()
             if better.is_met:
                 unit = better.config
                 return (

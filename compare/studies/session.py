@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -83,12 +83,14 @@ def compare(
     cache_dir: Path | None = None,
     tools: Instruments | None = None,
     fresh: bool = False,
+    before: Callable[[Sequence[ClockTask]], None] = lambda tasks: None,
 ) -> Comparison:
     """Measure every point of `study`; results are kept in `directory` as they come.
 
     Kept results are reused unless code or tools have changed. cache_dir: cache of synthesis.
-    fresh: measure again, without the cache and kept results. ImportError before any work when the
-    encoder is asked for and its packages are missing.
+    fresh: measure again, without the cache and kept results. before: told the searches at a clock
+    that have no result yet, before they run. ImportError before any work when the encoder is asked
+    for and its packages are missing.
     """
     notes: list[str] = []
     points = study.points(notes.append)
@@ -112,6 +114,10 @@ def compare(
         shipped.seed(clocked, Store(directory / "results"))
     if fresh:
         forget(directory, [task for some in needs for task in some if task is not None])
+    if clocked and not backend.only_lists:
+        store = Store(directory / "results")
+        missing = {t.key: t for t in clocked if (kept := store.get(t.key)) is None or not kept.ok}
+        before(list(missing.values()))
     outcomes = run_rows(needs, directory, backend, observer, order=_by_data)
     rows = [row_of(point, *some) for point, some in zip(points, outcomes, strict=True)]
     there = [outcome for some in outcomes for outcome in some if outcome is not None]

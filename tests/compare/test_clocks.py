@@ -9,7 +9,7 @@ from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
 from mxdot.compare.studies import Row, Sampling, Study, Sweep, compare, load_study, processes
 from mxdot.compare.studies.charts import pictures
-from mxdot.compare.studies.clock_table import crossings, show_clocked, words
+from mxdot.compare.studies.clock_table import crossings, estimates, show_clocked, words
 from mxdot.compare.studies.clock_task import ClockTask
 from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
 from mxdot.compare.studies.flows import Synthesis
@@ -222,3 +222,18 @@ def test_stages_that_buy_no_clock_are_noted_with_the_option_that_helps(tmp_path)
     (note,) = found.notes
     assert note.startswith("e4m3 exact x32 stages 4: 4 stages are no faster than 2: the loop of")
     assert "--interleave 2 to 15" in note
+
+
+def test_estimates_come_before_anything_is_measured(tmp_path, capsys):
+    what = study(swept("e4m3", "exact,float32", "32"), 1000.0)
+    options = {"tools": CLOCKED, "before": estimates(Console(width=200))}
+    found = compare(what, tmp_path, processes(1), Quiet(), **options)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("estimate  e4m3 exact x32: asap7 at 1 GHz: about ")
+    assert " um2 in " in first
+    assert second == (
+        "estimate  e4m3 float32 x32: asap7 at 1 GHz: missed, about 653 MHz in 7 stages, 1 in flight"
+    )
+    assert [row.status for row in found.rows] == ["ok", "target missed"]
+    compare(what, tmp_path, processes(1), Quiet(), **options)
+    assert capsys.readouterr().out == ""

@@ -25,7 +25,7 @@ NEIGHBOURS = (0.93, 1.07)
 """Aims beside the chosen one; the spread of the three areas is the error bar."""
 LEAST_ERROR = 0.01
 """Least error bar, as a share of the area: renaming alone moves an area by about 2%."""
-NEAR = 1.02
+NEAR = 1.04
 """Predicted area, in areas of the best unit, up to which a pipeline is synthesised."""
 CLOSE = 0.03
 """Slack, as a share of the period, below which no looser aim is tried."""
@@ -221,17 +221,19 @@ class Search:
     def estimate(self, unit: DotConfig) -> float:
         """Predicted area, by what was measured if anything was."""
         if self.trials:
-            first = self.trials[-1]
-            logic = first.cost.area / self._growth(first.config) - self._held(first.config)
+            last = self.trials[-1]
+            share = 1.0 if last.aim == FASTEST_AIM else self.share(last.config)
+            logic = last.cost.area / self._growth(share) - self._held(last.config)
         else:
             logic = LANE_AREA * self._nand2 * unit.lanes
-        return (logic + self._held(unit)) * self._growth(unit)
+        return (logic + self._held(unit)) * self._growth(self.share(unit))
 
     def _held(self, unit: DotConfig) -> float:
         return self._flipflop * registers(unit)
 
-    def _growth(self, unit: DotConfig) -> float:
-        return 1 + PRESSURE * max(0.0, self.share(unit) - RELAXED)
+    def _growth(self, share: float) -> float:
+        """Area of logic that takes this share of the period, in areas of relaxed logic."""
+        return 1 + PRESSURE * max(0.0, share - RELAXED)
 
     @property
     def left(self) -> int:

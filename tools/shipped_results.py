@@ -1,24 +1,34 @@
 """Measure the results that come with the package (`compare/studies/measured.json`).
 
     python tools/shipped_results.py             measure what is missing, and write the file
-    python tools/shipped_results.py --check N   measure N of the file afresh, drawn at random
+    python tools/shipped_results.py --check N   synthesise N of the units again, drawn at random
 
-They are those of the default comparison. `--check` exits with 1 where an area or a delay differs.
+They are those of the default comparison and of README's questions. `--check` exits with 1 where an
+area or a delay differs.
 """
 
 import random
 import sys
 import tempfile
-from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 
 from mxdot.compare.studies import DEFAULT, load_study, processes
 from mxdot.compare.studies.clock_task import ClockTask, clock_task
-from mxdot.compare.studies.shipped import FILE, energy_digest, find, question, record_of, records
-from mxdot.compare.studies.study import Study
+from mxdot.compare.studies.shipped import (
+    FILE,
+    energy_digest,
+    find,
+    measured_again,
+    question,
+    record_of,
+    records,
+)
+from mxdot.compare.studies.study import QUESTIONS
 from mxdot.compare.studies.tasks import Instruments
+from mxdot.model import DotConfig
 from mxdot.synth import SYNTHESES
 from mxdot.util.jobs import run
 from mxdot.util.progress import display
@@ -26,19 +36,19 @@ from mxdot.util.store import Store
 from mxdot.util.tables import write_json
 
 FOLDER = Path("build/shipped")
-SAME = ("area", "delay_ps", "flipflops")
 
 
-def tasks(study: Study, cache: Path) -> list[ClockTask]:
-    """The searches of the default comparison, each once."""
+def tasks(cache: Path) -> list[ClockTask]:
+    """The searches of the default comparison and of README's questions, each once."""
     tools = Instruments()
-    found = [clock_task(point, cache.resolve(), tools) for point in study.points()]
+    points = [point for path in (DEFAULT, QUESTIONS) for point in load_study(path).points()]
+    found = [clock_task(point, cache.resolve(), tools) for point in points]
     return list({task.key: task for task in found if task is not None}.values())
 
 
 def measure() -> int:
     """Write the file, with the results that it has as far as they count."""
-    wanted = tasks(load_study(DEFAULT), SYNTHESES)
+    wanted = tasks(SYNTHESES)
     kept = {question(record["question"]): record for record in records()}
     new = [
         task
@@ -47,8 +57,6 @@ def measure() -> int:
     ]
     with display(Console()) as observer:
         outcomes = run(new, Store(FOLDER / "results"), processes(), observer)
-    from importlib.metadata import version
-
     for task in new:
         outcome = outcomes[task.key]
         if not outcome.ok:
@@ -60,21 +68,15 @@ def measure() -> int:
 
 
 def check(count: int) -> int:
-    """Measure some again, and compare."""
-    wanted = [task for task in tasks(load_study(DEFAULT), SYNTHESES) if find(task) is not None]
-    chosen = random.sample(wanted, min(count, len(wanted)))
+    """Synthesise the units of some results again, and compare."""
+    chosen = random.sample(records(), min(count, len(records())))
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder, display(Console()) as observer:
-        fresh = [replace(task, cache_dir=Path(folder), energy=False) for task in chosen]
-        outcomes = run(fresh, Store(Path(folder) / "results"), processes(), observer)
-    for task, again in zip(chosen, fresh, strict=True):
-        kept = find(task)
-        assert kept is not None
-        got, want = (
-            {name: outcome.value[name] for name in SAME} for outcome in (outcomes[again.key], kept)
-        )
-        print(f"{task.label}: {want}" + ("" if got == want else f", measured again {got}"))
-        wrong += got != want
+    with tempfile.TemporaryDirectory() as folder:
+        for record in chosen:
+            unit = DotConfig(**record["value"]["clock"]["config"])
+            differing = measured_again(record, Path(folder))
+            wrong += bool(differing)
+            print(f"{unit}, {record['question']['process']}: {differing or 'the same'}", flush=True)
     return int(wrong > 0)
 
 

@@ -59,7 +59,7 @@ def _search(args: argparse.Namespace) -> int:
 def _rank(args: argparse.Namespace, study: Any, target: Any) -> int:
     """One table of the smallest units at the clock; 0 when all were measured."""
     from ...compare.studies.as_good import rank
-    from ...compare.studies.clock_table import estimates, show_clocked
+    from ...compare.studies.clock_table import estimates, show_clocked, show_notes
     from ...compare.studies.clocks import clock_list
     from ...compare.studies.flows import Synthesis
     from ...util.progress import display
@@ -77,6 +77,5 @@ def _rank(args: argparse.Namespace, study: Any, target: Any) -> int:
         ranking = rank(study, target, args.output, how, observer, **options)
     screen.print(f"Accumulators that meet the target, {target}:", highlight=False)
     show_clocked(screen, ranking.rows, ranking.matched)
-    for note in ranking.notes:
-        screen.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+    show_notes(screen, ranking.notes)
     return 1 if any(row.status == "failed" for row in ranking.rows) else 0

@@ -54,14 +54,15 @@ def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
 def study_of(args: argparse.Namespace) -> Any:
     """The study of the options: a file's or the default one, with what the options change."""
     from ...compare.studies.points import Sweep
-    from ...compare.studies.study import BUILT_IN, Study, load_study
+    from ...compare.studies.study import BUILT_IN, DEFAULT, Study, load_study
 
     options = [option for option in OPTIONS.values() if hasattr(args, option.argument)]
     units = {OPTIONS[keyword].key: value for keyword, value in given(args, options).items()}
     if args.study is not None and units:
         flag = next(o.flag for o in options if o.key in units).removeprefix("--")
         raise ValueError(f"{flag} and study exclude each other: the study names its units")
-    study: Study = load_study(BUILT_IN.get(str(args.study or "default"), args.study))
+    path: Path = args.study or DEFAULT
+    study: Study = load_study(BUILT_IN.get(str(path), path))
     if units:
         formats = units.setdefault("format", DEFAULT_FORMATS)
         int32 = ",int32" if "int8" in formats.split(",") else ""

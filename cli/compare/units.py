@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from ...compare.studies import compare, write
-    from ...compare.studies.clock_table import crossings, estimates, show_clocked
+    from ...compare.studies.clock_table import crossings, estimates, show_clocked, show_notes
     from ...compare.studies.table import check_sort, show
     from ...util.progress import display
 
@@ -66,6 +66,8 @@ def _compare(args: argparse.Namespace) -> int:
     others = [row for row in comparison.rows if row.clock_mhz is None]
     if others:
         show(screen, replace(comparison, rows=tuple(others)), sort)
+    else:
+        show_notes(screen, comparison.notes)
     files = write(comparison, args.output)
     places = f"report: {files.report}; tables and plots: {args.output}/"
     screen.print(one_line(places), soft_wrap=True)

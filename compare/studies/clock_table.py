@@ -35,6 +35,13 @@ def show_clocked(console: Console, rows: Sequence[Row], first: Row | None = None
         console.print()
 
 
+def show_notes(console: Console, notes: Sequence[str]) -> None:
+    """Print why units or values are missing."""
+    for note in notes:
+        text = f"note: {note}"
+        console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
 def estimates(console: Console) -> Callable[[Sequence[ClockTask]], None]:
     """What prints predictions of searches, before anything is synthesised."""
 

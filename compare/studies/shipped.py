@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model import DotConfig
-from ...synth import Flow
+from ...synth import Flow, measure
 from ...synth.flow import files_of
 from ...synth.liberty_syntax import Group, parse_groups
 from ...synth.measure import script
@@ -28,7 +28,9 @@ ENERGY = ("energy.py", "activity.py", "power*.py", "feed.py", "glitches.*")
 """Files in `synth/` that decide an energy."""
 UNUSED = ("default_max_transition", "default_operating_conditions")
 """Attributes of a library that neither mapping nor timing reads."""
-STALE = "the energy that comes with the package is of another model: --fresh measures it"
+SAME = ("area", "delay_ps", "flipflops")
+"""Values that measuring again must repeat."""
+STALE = "the package has no energy by this model of energy; --fresh measures it"
 
 
 def records() -> list[dict[str, Any]]:
@@ -105,6 +107,17 @@ def record_of(task: ClockTask, outcome: Outcome, version: str) -> dict[str, Any]
         "finished": outcome.finished,
         "value": value,
     }
+
+
+def measured_again(record: dict[str, Any], cache_dir: Path) -> dict[str, tuple[Any, Any]]:
+    """What differs when the unit of a record is synthesised afresh: recorded and measured."""
+    from ...hw import generate
+
+    value = record["value"]
+    flow = Flow.from_dict(value["clock"]["flow"])
+    verilog = generate(DotConfig(**value["clock"]["config"]), TOP)
+    cost = measure(verilog, TOP, flow, cache_dir=cache_dir).to_dict()
+    return {name: (value[name], cost[name]) for name in SAME if cost[name] != value[name]}
 
 
 def find(task: ClockTask) -> Outcome | None:

@@ -48,7 +48,9 @@ from .units import Foreign, Generated, Unit
 DEFAULT = Path(__file__).with_name("default.toml")
 WIDTHS = Path(__file__).with_name("widths.toml")
 """More accumulators, without a clock: F bit by bit around the answers."""
-BUILT_IN = {"default": DEFAULT, "widths": WIDTHS}
+QUESTIONS = Path(__file__).with_name("questions.toml")
+"""What README's questions ask besides the default study."""
+BUILT_IN = {"default": DEFAULT, "widths": WIDTHS, "questions": QUESTIONS}
 """Studies that `--study` takes by name."""
 MOST = 100_000
 """Units of all sweeps together, and points of a study."""

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from compare import generator
 from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
 from mxdot.compare.studies import DEFAULT, Sampling, Study, compare, load_study, processes, shipped
 from mxdot.compare.studies.clock_task import clock_task
 from mxdot.compare.studies.flows import Synthesis
+from mxdot.compare.studies.study import QUESTIONS
 from mxdot.compare.studies.tasks import Instruments
 from mxdot.util.jobs import execute
 from mxdot.util.store import Store
@@ -92,10 +95,21 @@ def test_what_is_kept_already_stays(task, record, tmp_path):
     assert store.get(task.key) == own
 
 
-def test_the_file_answers_the_default_comparison():
+def test_a_result_drawn_at_random_is_measured_again(tmp_path):
+    """Another seed, MXDOT_SEED, draws another one."""
+    record = generator("shipped").choice(np.array(shipped.records()))
+    assert shipped.measured_again(record, tmp_path) == {}
+
+
+def test_what_differs_is_named(record, tmp_path):
+    differing = shipped.measured_again(record, tmp_path)
+    assert differing["area"][0] == record["value"]["area"] != differing["area"][1]
+
+
+def test_the_file_answers_the_default_comparison_and_the_questions():
     """`python tools/shipped_results.py` measures what is missing."""
     tools = Instruments()
-    points = load_study(DEFAULT).points()
+    points = [point for path in (DEFAULT, QUESTIONS) for point in load_study(path).points()]
     tasks = [clock_task(point, DEFAULT.parent, tools) for point in points]
     held = {shipped.question(record["question"]) for record in shipped.records()}
     assert {shipped.question(task.described) for task in tasks if task} >= held

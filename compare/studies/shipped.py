@@ -18,7 +18,7 @@ from ...synth import Flow, measure
 from ...synth.flow import files_of
 from ...synth.liberty_syntax import Group, parse_groups
 from ...synth.measure import script
-from ...util.keys import ROOT
+from ...util.keys import ROOT, fingerprint
 from ...util.store import Outcome, Store
 from .clock_task import ClockTask
 from .units import TOP
@@ -28,6 +28,8 @@ ENERGY = ("energy.py", "activity.py", "power*.py", "feed.py", "glitches.*")
 """Files in `synth/` that decide an energy."""
 UNUSED = ("default_max_transition", "default_operating_conditions")
 """Attributes of a library that neither mapping nor timing reads."""
+GENERATOR = ("model", "hw")
+"""Packages that decide a unit's Verilog."""
 SAME = ("area", "delay_ps", "flipflops")
 """Values that measuring again must repeat."""
 STALE = "the package has no energy by this model of energy; --fresh measures it"
@@ -82,6 +84,11 @@ def energy_digest() -> str:
     return _hash("\0".join(path.read_text() for path in paths))
 
 
+def code_digest() -> str:
+    """Hash of all that decides a unit's Verilog."""
+    return fingerprint(GENERATOR)
+
+
 def verilog_digest(config: DotConfig) -> str:
     """Hash of a unit's Verilog."""
     from ...hw import generate
@@ -99,6 +106,7 @@ def record_of(task: ClockTask, outcome: Outcome, version: str) -> dict[str, Any]
     clock = value["clock"]
     return {
         "question": task.described,
+        "code": code_digest(),
         "verilog": verilog_digest(DotConfig(**clock["config"])),
         "library": library_digest(task.process),
         "flow": flow_digest(clock["flow"]),
@@ -128,7 +136,9 @@ def find(task: ClockTask) -> Outcome | None:
     value, clock = dict(record["value"]), dict(record["value"]["clock"])
     if record["flow"] != flow_digest(clock["flow"]):
         return None
-    if record["verilog"] != verilog_digest(DotConfig(**clock["config"])):
+    # The same code writes the same text, which need not be made.
+    unit = DotConfig(**clock["config"])
+    if record["code"] != code_digest() and record["verilog"] != verilog_digest(unit):
         return None
     day = time.strftime("%Y-%m-%d", time.gmtime(record["finished"]))
     clock["measured"] = f"mxdot {record['version']} on {day}"

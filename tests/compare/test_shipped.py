@@ -69,8 +69,13 @@ def test_a_result_that_counts_says_who_measured_it_and_when(task, record, tmp_pa
 
 @pytest.mark.parametrize("part", ["verilog", "library", "flow"])
 def test_a_result_of_something_else_does_not_count(part, task, record, monkeypatch):
-    holds(monkeypatch, record | {part: "0" * 64})
+    holds(monkeypatch, record | {part: "0" * 64, "code": "of another version"})
     assert shipped.find(task) is None
+
+
+def test_other_code_that_writes_the_same_verilog_changes_nothing(task, record, monkeypatch):
+    holds(monkeypatch, record | {"code": "of another version"})
+    assert shipped.find(task) is not None
 
 
 def test_another_question_has_no_result(task, record):

@@ -86,4 +86,7 @@ def _study(args: argparse.Namespace) -> Any:
     if "flow" in options:  # it wins over the sweeps' too
         sweeps = tuple(replace(sweep, process=None, clock=None) for sweep in study.sweeps)
         study = replace(study, sweeps=sweeps)
+    elif "clock" in options:
+        sweeps = tuple(replace(sweep, clock=None) for sweep in study.sweeps)
+        study = replace(study, sweeps=sweeps)
     return replace(study, synthesis=replace(study.synthesis, **options, **energy))

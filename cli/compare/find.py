@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
 from ...synth import SYNTHESES
 from ..terminal import console
@@ -37,7 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search; 0 when every search ended, 1 when not."""
-    return run_resumable(args, _search)
+    at_clock = args.clock is not None or args.process is not None
+    return run_resumable(args, _rank if at_clock else _search)
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -47,8 +47,6 @@ def _search(args: argparse.Namespace) -> int:
 
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)
-    if args.clock is not None or args.process is not None:
-        return _rank(args, study, target)
     how, screen = backend(args), console(200)
     with display(screen) as observer:
         found = search(study, target, args.output, how, observer)
@@ -56,8 +54,9 @@ def _search(args: argparse.Namespace) -> int:
     return 1 if any(result.error for result in found) else 0
 
 
-def _rank(args: argparse.Namespace, study: Any, target: Any) -> int:
+def _rank(args: argparse.Namespace) -> int:
     """One table of the smallest units at the clock; 0 when all were measured."""
+    from ...compare.studies import Target
     from ...compare.studies.as_good import rank
     from ...compare.studies.clock_table import estimates, show_clocked, show_notes
     from ...compare.studies.clocks import clock_list
@@ -67,8 +66,10 @@ def _rank(args: argparse.Namespace, study: Any, target: Any) -> int:
     if args.clock is None or args.process is None:
         missing, given = ("clock", "process") if args.clock is None else ("process", "clock")
         raise ValueError(f"{given} needs --{missing} with it, to compare units at a clock")
+    target = Target(args.sqnr, args.match, args.quality or "accumulator")
+    study = study_of(args)
     synthesis = Synthesis(args.process, clock=clock_list(args.clock), energy=not args.no_energy)
-    study = replace(study, synthesis=synthesis, data=study.data)
+    study = replace(study, synthesis=synthesis)
     sweeps = tuple(replace(sweep, process=None, clock=None) for sweep in study.sweeps)
     study = replace(study, sweeps=sweeps)
     how, screen = backend(args), console(200)

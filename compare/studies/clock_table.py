@@ -28,7 +28,7 @@ def show_clocked(console: Console, rows: Sequence[Row], first: Row | None = None
         units = _ordered(members, first)
         columns = _columns(units)
         styles = ["red" if unit[0].status != "ok" else None for unit in units]
-        for table in fitted(f"{flow} at {target}", columns, styles, console.width):
+        for table in fitted(_title(flow, target, members), columns, styles, console.width):
             console.print(table)
         for line in words([unit[0] for unit in units]):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -51,6 +51,17 @@ def estimates(console: Console) -> Callable[[Sequence[ClockTask]], None]:
             console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
 
     return show
+
+
+def _title(flow: str, target: str, rows: Sequence[Row]) -> str:
+    """Process and clock, and what all rows share."""
+    lanes = [f"{one} lanes" for one in dict.fromkeys(row.lanes for row in rows)]
+    shared = [*dict.fromkeys(row.format or "" for row in rows)], lanes
+    return ", ".join([f"{flow} at {target}", *(own[0] for own in shared if len(own) == 1)])
+
+
+def _differs(values: Sequence[str]) -> bool:
+    return len(set(values)) > 1
 
 
 def _ordered(rows: Sequence[Row], first: Row | None) -> list[list[Row]]:
@@ -117,9 +128,9 @@ def _columns(units: Sequence[list[Row]]) -> list[Column]:
 
     columns = [
         Column("", [marked(row) for row in first], names_row=True),
-        Column("format", [row.format or "" for row in first], is_about=True),
+        Column("format", [row.format or "" for row in first], names_row=True),
         Column("accumulator", [row.short_name for row in first], names_row=True),
-        Column("lanes", [f"{row.lanes or ''}" for row in first], "right", is_about=True),
+        Column("lanes", [f"{row.lanes or ''}" for row in first], "right", names_row=True),
         Column(f"area ({area})", [_area(row) for row in first], "right"),
         Column("x", [ratio(row) for row in first], "right"),
         Column(f"{energy} a product", [_energy(row) for row in first], "right"),
@@ -134,7 +145,8 @@ def _columns(units: Sequence[list[Row]]) -> list[Column]:
         for data in dict.fromkeys(row.data for unit in units for row in unit if row.data)
     ]
     columns.append(Column("status", [row.status if row.status != "ok" else "" for row in first]))
-    return [column for column in columns if column.names_row or any(column.cells)]
+    shared = [c.name for c in columns if c.name in ("format", "lanes") and not _differs(c.cells)]
+    return [column for column in columns if column.name not in shared and any(column.cells)]
 
 
 def _area(row: Row) -> str:

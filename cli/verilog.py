@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from ..model.errors import one_line
-from ..model.units import KINDS
+from ..model.pipeline.advice import advice
+from ..model.units import KINDS, DotConfig
 from ..util.files import write_file
 from .places import output_file
 from .unit_options import add_kinds, unit_of
@@ -45,4 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     write_file(args.output, text)
     print(f"{one_line(str(args.output))}: {top}, {config}, {config.timing}")
+    line = advice(config) if isinstance(config, DotConfig) else None
+    if line is not None:
+        print(f"note: {line}", file=sys.stderr)
     return 0

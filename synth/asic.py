@@ -13,7 +13,7 @@ from .liberty_syntax import Function
 from .netlist import Count, count, depth, load, sections
 from .opensta import RESET, abc_delay, sta_delay
 from .processes import PROCESSES
-from .scripts import CONSTRAINTS, Design, latches, mapped
+from .scripts import CONSTRAINTS, PREPARED, Design, latches, mapped, mapped_on, prepared
 from .static_timing import Surroundings, time_netlist
 from .tools import run_yosys, sta_version, yosys_version
 
@@ -61,7 +61,9 @@ def first_attempt(flow: Flow) -> tuple[str, float | None]:
     if flow.target_levels:
         # Inverters, which are no levels, cost ABC a picosecond each.
         return "area", flow.target_levels * gates.LEVEL_PS + gates.LEVEL_PS - 1.0
-    return ("area", float(flow.target_ps)) if flow.target_ps else (flow.effort, None)
+    if flow.target_ps:
+        return "area", float(flow.target_ps)
+    return flow.effort, None if flow.aim_ps is None else float(flow.aim_ps)
 
 
 def adders_of(verilog: str, flow: Flow) -> tuple[str, str]:
@@ -76,6 +78,7 @@ class Asic:
     def __init__(self, design: Design, flow: Flow, directory: Path, limit: float) -> None:
         self.design, self.flow, self.directory, self.limit = design, flow, directory, limit
         self.around = surroundings(flow)
+        self.is_prepared = False
         for name, _, text in files_of(flow):
             (directory / name).write_bytes(text)
         self.library = library_of(flow)
@@ -101,7 +104,7 @@ class Asic:
         flow = self.flow
         first = first_attempt(flow)
         target, aim = flow.target_levels or flow.target_ps, first[1]
-        if target is None or aim is None:
+        if target is None or aim is None:  # one synthesis
             return self._run(*first)
         attempts: list[tuple[str, float | None]] = [("speed", None), ("speed", aim), first]
         fastest = float("inf")
@@ -117,8 +120,26 @@ class Asic:
         option = "target_levels" if flow.target_levels else "target_ps"
         raise TargetMissedError(option, target, self.design.top, fastest)
 
+    @property
+    def preparation(self) -> str:
+        """Script that writes `PREPARED`."""
+        return prepared(self.design, self.flow, adders=bool(self.adders))
+
+    def prepare(self, kept: str | None) -> str:
+        """Text of `PREPARED`, which the syntheses of this object begin with; `kept` if given."""
+        path = self.directory / PREPARED
+        if kept is None:
+            run_yosys(self.preparation, self.directory, self.design.source, self.limit)
+            kept = path.read_text()
+        path.write_text(kept)
+        self.is_prepared = True
+        return kept
+
     def _run(self, effort: str, aim: float | None) -> Mapped:
-        script = mapped(self.design, self.flow, effort, aim, adders=bool(self.adders))
+        if self.is_prepared:
+            script = mapped_on(self.flow, effort, aim)
+        else:
+            script = mapped(self.design, self.flow, effort, aim, adders=bool(self.adders))
         log = run_yosys(script, self.directory, self.design.source, self.limit)
         netlist = load(self.directory / "netlist.json")[""]
         library = self._complete(netlist)

@@ -39,6 +39,10 @@ class Flow:
     """Greatest depth allowed (`gates`); the result is the smallest area within it."""
     target_ps: int | None = None
     """Greatest delay allowed in picoseconds (`cells`), or the clock period asked for (`ecp5`)."""
+    aim_ps: int | None = None
+    """Delay in picoseconds that ABC aims at in a single synthesis by `effort` (`cells`), whatever
+    it reaches; ABC sees neither flip-flops nor adder cells.
+    """
     dsp: bool = True
     """Use an FPGA's multipliers."""
     sections: bool | None = None
@@ -60,15 +64,14 @@ class Flow:
         choice("timing", self.timing, TIMING)
         if self.effort == "balanced" and self.kind != "cells":
             raise ValueError(f"effort must be area or speed for the flow {self.kind}, not balanced")
+        self._check_targets()
         object.__setattr__(self, "liberty", paths(self.liberty))
         if self.process is not None:
             choice("process", self.process, PROCESSES)
-        for name in ("target_levels", "target_ps"):
-            if getattr(self, name) is not None:
-                integer(name, getattr(self, name), 1)
         for name, kinds in (
             ("target_levels", ("gates",)),
             ("target_ps", ("cells", "ecp5")),
+            ("aim_ps", ("cells",)),
             ("liberty", ("cells",)),
             ("process", ("cells",)),
         ):
@@ -83,6 +86,13 @@ class Flow:
             )
         if self.liberty and self.process is not None:
             raise ValueError(f"liberty and process exclude each other: {self.process} has its own")
+
+    def _check_targets(self) -> None:
+        for name in ("target_levels", "target_ps", "aim_ps"):
+            if getattr(self, name) is not None:
+                integer(name, getattr(self, name), 1)
+        if self.aim_ps is not None and self.target_ps is not None:
+            raise ValueError("aim_ps and target_ps exclude each other: a target chooses its aims")
 
     @property
     def keeps_sections(self) -> bool:

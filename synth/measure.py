@@ -169,6 +169,8 @@ def _made(
     with scratch("synth") as directory, naming(directory):
         if flow.kind in ("gates", "cells"):
             run = Asic(design, flow, directory, limit)
+            if flow.aim_ps is not None:
+                _prepare(run, cache)
             found = run.map()
             cost = run.cost(found)
             cache.write(key, "netlist", _pack(found.netlist))
@@ -178,6 +180,16 @@ def _made(
     cost = replace(cost, seconds=round(time.perf_counter() - started, 3))
     cache.write(key, "cost", cost.to_dict())  # after the netlist, which it promises
     return cost, netlist
+
+
+def _prepare(run: Asic, cache: Cache) -> None:
+    """Begin with what aims have in common, from the cache if it is there: most of the time."""
+    parts = [run.design.verilog, run.preparation, digest_of(run.flow), run.adders, yosys_version()]
+    key = cache.key("prepared", *parts)
+    kept = cache.read(key, "prepared")
+    text = run.prepare(kept)
+    if kept is None:
+        cache.write(key, "prepared", text)
 
 
 @cache

@@ -108,25 +108,54 @@ def mapped(
 
     adders: whether design.v has adders that adders.v makes cells of (`adders.py`).
     """
+    return _text(_front(design, flow, keep, adders) + _back(flow, effort, target))
+
+
+PREPARED = "prepared.il"
+"""File of a design that has its flip-flops and adders, and no other cells yet."""
+
+
+def prepared(design: Design, flow: Flow, *, adders: bool = False) -> str:
+    """The part of `mapped` that effort and target do not change; it writes `PREPARED`."""
+    return _text([*_front(design, flow, False, adders), f"write_rtlil {PREPARED}"])
+
+
+def mapped_on(flow: Flow, effort: str, target: float | None = None) -> str:
+    """The rest of `mapped`, which reads `PREPARED`."""
+    return _text([f"read_rtlil {PREPARED}", *_back(flow, effort, target)])
+
+
+def _text(lines: list[str]) -> str:
+    return "\n".join([*lines, ""])
+
+
+def _liberty(flow: Flow) -> str:
+    return " ".join(f"-liberty {name}" for name in library_names(flow))
+
+
+def _front(design: Design, flow: Flow, keep: bool, adders: bool) -> list[str]:
+    return [
+        *read(design, keep),
+        "synth -noshare -noabc -flatten -run coarse:",
+        *(["techmap -map adders.v", "simplemap", "opt -fast"] if adders else []),
+        "techmap -map latches.v",
+        f"dfflibmap {_liberty(flow)}",
+        "opt -fast",
+    ]
+
+
+def _back(flow: Flow, effort: str, target: float | None) -> list[str]:
     if effort == "balanced":
         target = target or BALANCED_PS
     mapping = "speed" if target and effort == "area" else effort
     abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, mapping]}"
     delay = "" if target is None else f" -D {target:.0f}"
-    liberty = " ".join(f"-liberty {name}" for name in library_names(flow))
     around = "" if flow.process is None else f" -constr {CONSTRAINTS}"
-    lines = [
-        *read(design, keep),
-        "synth -noshare -noabc -flatten -run coarse:",
-        *(["techmap -map adders.v", "simplemap", "opt -fast"] if adders else []),
-        "techmap -map latches.v",
-        f"dfflibmap {liberty}",
-        "opt -fast",
-        f'abc {liberty}{around}{delay} -script "{abc}"',
+    return [
+        f'abc {_liberty(flow)}{around}{delay} -script "{abc}"',
         "opt_clean -purge",
         "write_json netlist.json",
     ]
-    return "\n".join([*lines, ""])
 
 
 def latches(library: Library) -> str:

@@ -1,9 +1,11 @@
 """`mxdot compare find`: the narrowest accumulators that are accurate enough."""
 
 import argparse
+from dataclasses import replace
 
+from ...synth import SYNTHESES
 from ..terminal import console
-from .running import add_run_options, backend, run_resumable
+from .running import add_clock_option, add_run_options, backend, run_resumable
 from .study import add_accuracy_options, add_unit_options, study_of
 
 
@@ -13,7 +15,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "find",
         help="the narrowest accumulators that meet a target",
         description="Search the smallest F of aligned:F and fused:F, and the smallest fixed:W:L, "
-        "that meet a target on data; see docs/compare.md. Nothing is synthesised.",
+        "that meet a target on data; see docs/compare.md. Nothing is synthesised without --clock, "
+        "which ranks every accumulator that meets the target by its smallest unit at the clock.",
     )
     add_unit_options(parser, "formats", "lanes")
     group = parser.add_argument_group("target")
@@ -22,6 +25,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     group.add_argument(
         "--quality", help="which SQNR counts: accumulator (default), or total, with the format"
     )
+    group = parser.add_argument_group("cost")
+    group.add_argument("--process", metavar="P,...", help="sky130, ihp, asap7 or gt2n")
+    group.add_argument("--no-energy", action="store_true", help="leave the energy out")
+    add_clock_option(group)
     add_accuracy_options(parser)
     add_run_options(parser)
     parser.set_defaults(run=run, needs="compare")
@@ -29,7 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search; 0 when every search ended, 1 when not."""
-    return run_resumable(args, _search)
+    at_clock = args.clock is not None or args.process is not None
+    return run_resumable(args, _rank if at_clock else _search)
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -44,3 +52,31 @@ def _search(args: argparse.Namespace) -> int:
         found = search(study, target, args.output, how, observer)
     show_found(screen, found)
     return 1 if any(result.error for result in found) else 0
+
+
+def _rank(args: argparse.Namespace) -> int:
+    """One table of the smallest units at the clock; 0 when all were measured."""
+    from ...compare.studies import Target
+    from ...compare.studies.as_good import rank
+    from ...compare.studies.clock_table import estimates, show_clocked, show_notes
+    from ...compare.studies.clocks import clock_list
+    from ...compare.studies.flows import Synthesis
+    from ...util.progress import display
+
+    if args.clock is None or args.process is None:
+        missing, given = ("clock", "process") if args.clock is None else ("process", "clock")
+        raise ValueError(f"{given} needs --{missing} with it, to compare units at a clock")
+    target = Target(args.sqnr, args.match, args.quality or "accumulator")
+    study = study_of(args)
+    synthesis = Synthesis(args.process, clock=clock_list(args.clock), energy=not args.no_energy)
+    study = replace(study, synthesis=synthesis)
+    sweeps = tuple(replace(sweep, process=None, clock=None) for sweep in study.sweeps)
+    study = replace(study, sweeps=sweeps)
+    how, screen = backend(args), console(200)
+    with display(screen) as observer:
+        options = {"cache_dir": SYNTHESES, "fresh": args.fresh, "before": estimates(screen)}
+        ranking = rank(study, target, args.output, how, observer, **options)
+    screen.print(f"Accumulators that meet the target, {target}:", highlight=False)
+    show_clocked(screen, ranking.rows, ranking.matched)
+    show_notes(screen, ranking.notes)
+    return 1 if any(row.status == "failed" for row in ranking.rows) else 0

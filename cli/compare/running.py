@@ -25,6 +25,19 @@ def add_cost_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-energy", action="store_true", help="leave the energy proxy out")
 
 
+def add_clock_option(parser: argparse._ActionsContainer) -> None:
+    """The clock at which the smallest units are searched."""
+    parser.add_argument(
+        "--clock",
+        metavar="F,...",
+        help="the smallest unit of each accumulator at a clock of the --process: 1GHz, 200MHz, "
+        "750ps, lists and ranges; stages and products in flight are chosen",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again what is kept or comes with the package"
+    )
+
+
 def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Where results go, and on what it runs."""
     group = parser.add_argument_group("run")
@@ -37,6 +50,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
     """What the options of cost say of a `Synthesis`, energy left out."""
+    from ...compare.studies.clocks import clock_list
     from ...compare.studies.flows import with_processes
     from ...util.sweep import number_list
 
@@ -48,6 +62,8 @@ def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("target_ps", "target_levels"):
         text = getattr(args, name)
         given[name] = None if text is None else number_list(text, name.replace("_", "-"))
+    if getattr(args, "clock", None) is not None:
+        given["clock"] = clock_list(args.clock)
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ from ..unit_options import add_list, given
 
 OPTIONS = DotConfig.options()
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
-# Around the answers bit by bit, as in compare/studies/default.toml, for any format.
+# Around the answers bit by bit, as in compare/studies/widths.toml, for any format.
 DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,hopper"
 
 
@@ -20,7 +20,12 @@ def add_unit_options(parser: argparse.ArgumentParser, *keywords: str) -> None:
     group = parser.add_argument_group("units, each a list or range, in every combination")
     for keyword in keywords or OPTIONS:
         add_list(group, OPTIONS[keyword])
-    group.add_argument("--study", type=Path, metavar="FILE", help="a study in TOML instead")
+    group.add_argument(
+        "--study",
+        type=Path,
+        metavar="FILE",
+        help="a study in TOML instead, or widths: more accumulators, without a clock",
+    )
 
 
 def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
@@ -50,14 +55,15 @@ def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
 def study_of(args: argparse.Namespace) -> Any:
     """The study of the options: a file's or the default one, with what the options change."""
     from ...compare.studies.points import Sweep
-    from ...compare.studies.study import DEFAULT, Study, load_study
+    from ...compare.studies.study import BUILT_IN, DEFAULT, Study, load_study
 
     options = [option for option in OPTIONS.values() if hasattr(args, option.argument)]
     units = {OPTIONS[keyword].key: value for keyword, value in given(args, options).items()}
     if args.study is not None and units:
         flag = next(o.flag for o in options if o.key in units).removeprefix("--")
         raise ValueError(f"{flag} and study exclude each other: the study names its units")
-    study: Study = load_study(args.study or DEFAULT)
+    path: Path = args.study or DEFAULT
+    study: Study = load_study(BUILT_IN.get(str(path), path))
     if units:
         formats = units.setdefault("format", DEFAULT_FORMATS)
         int32 = ",int32" if "int8" in formats.split(",") else ""

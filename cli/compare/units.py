@@ -9,6 +9,7 @@ from ...model.errors import one_line
 from ...synth import SYNTHESES
 from ..terminal import console
 from .running import (
+    add_clock_option,
     add_cost_options,
     add_run_options,
     backend,
@@ -34,6 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--extra", type=Path, metavar="FILE", help="add units in other Verilog, described in TOML"
     )
     add_cost_options(parser)
+    add_clock_option(parser)
     add_accuracy_options(parser)
     group = add_run_options(parser)
     group.add_argument("--sort", help="area (default), delay, sqnr or total")
@@ -47,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from ...compare.studies import compare, write
+    from ...compare.studies.clock_table import crossings, estimates, show_clocked, show_notes
     from ...compare.studies.table import check_sort, show
     from ...util.progress import display
 
@@ -55,8 +58,16 @@ def _compare(args: argparse.Namespace) -> int:
     study.points()  # refuses what cannot be done before a cluster is asked
     how, screen = backend(args), console()
     with display(screen) as observer:
-        comparison = compare(study, args.output, how, observer, cache_dir=SYNTHESES)
-    show(screen, comparison, sort)
+        options = {"cache_dir": SYNTHESES, "fresh": args.fresh, "before": estimates(screen)}
+        comparison = compare(study, args.output, how, observer, **options)
+    show_clocked(screen, comparison.rows)
+    for line in crossings(comparison.rows):
+        screen.print(line, highlight=False, soft_wrap=True)
+    others = [row for row in comparison.rows if row.clock_mhz is None]
+    if others:
+        show(screen, replace(comparison, rows=tuple(others)), sort)
+    else:
+        show_notes(screen, comparison.notes)
     files = write(comparison, args.output)
     places = f"report: {files.report}; tables and plots: {args.output}/"
     screen.print(one_line(places), soft_wrap=True)
@@ -73,6 +84,9 @@ def _study(args: argparse.Namespace) -> Any:
     energy = {"energy": False} if args.no_energy else {}
     options = synthesis_options(args)
     if "flow" in options:  # it wins over the sweeps' too
-        sweeps = tuple(replace(sweep, process=None) for sweep in study.sweeps)
+        sweeps = tuple(replace(sweep, process=None, clock=None) for sweep in study.sweeps)
+        study = replace(study, sweeps=sweeps)
+    elif "clock" in options:
+        sweeps = tuple(replace(sweep, clock=None) for sweep in study.sweeps)
         study = replace(study, sweeps=sweeps)
     return replace(study, synthesis=replace(study.synthesis, **options, **energy))

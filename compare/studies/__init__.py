@@ -16,11 +16,12 @@ from .outputs import write
 from .points import Sampling, Sweep, points_of, units_of
 from .rows import Row
 from .session import Comparison, compare
-from .study import DEFAULT, Study, load_study
+from .study import DEFAULT, WIDTHS, Study, load_study
 from .units import Foreign, Generated
 
 __all__ = [
     "DEFAULT",
+    "WIDTHS",
     "Comparison",
     "Foreign",
     "Generated",

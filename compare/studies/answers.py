@@ -122,7 +122,8 @@ class Answer:
     data: str
     format: str
     lanes: int
-    stages: int
+    stages: int | None
+    """None at a clock, where each unit has its own."""
     target: str | None
     units: dict[str, Row]
     """Smallest unit by wish; wishes that no unit grants are missing."""
@@ -145,9 +146,11 @@ def answers(rows: Iterable[Row]) -> list[Answer]:
     """One answer per flow, data set, format, lanes and stages with measured units."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        key = (row.flow, row.data, row.format, row.lanes, row.stages)
-        if row.status == "ok" and row.area and row.sqnr_total_db is not None and all(key):
-            groups.setdefault((*key, row.target), []).append(row)
+        key = (row.flow, row.data, row.format, row.lanes)
+        stages = None if row.clock_mhz else row.stages
+        known = all(key) and (stages or row.clock_mhz)
+        if row.status == "ok" and row.area and row.sqnr_total_db is not None and known:
+            groups.setdefault((*key, stages, row.target), []).append(row)
     found = []
     for key, members in groups.items():
         chosen, beyond = {}, {}

@@ -27,9 +27,11 @@ class Synthesis:
     """Files of the one library of `cells`."""
     target_ps: tuple[int, ...] = ()
     target_levels: tuple[int, ...] = ()
+    clock: tuple[float, ...] = ()
+    """Clock periods in picoseconds: the smallest unit at each of them in each process."""
     effort: str = "speed"
     energy: bool = True
-    """Measure the energy proxy of generated units in the flows `gates` and `cells`."""
+    """Measure the energy of generated units in the flows `gates` and `cells`."""
     sections: bool | None = None
     """Value for `Flow.sections`."""
 
@@ -42,11 +44,13 @@ class Synthesis:
         """
         flow = with_processes(None, processes) or ""
         kinds = {_kind(name) for name in items(flow, "process")}
+        clocked = kinds == {"cells"}
         return replace(
             self,
             flow=flow,
             liberty=(),
             target_ps=self.target_ps if "cells" in kinds else (),
+            clock=self.clock if clocked else (),
             target_levels=self.target_levels if "gates" in kinds else (),
         )
 
@@ -71,6 +75,8 @@ class Synthesis:
 
     def _check_used(self, names: Sequence[str]) -> None:
         kinds = {_kind(name) for name in names}
+        if self.clock:
+            self._check_clock(names)
         if "cells" in names and not self.liberty:
             raise ValueError("flow cells needs a cell library: --liberty FILE")
         if self.liberty and "cells" not in names:
@@ -81,6 +87,14 @@ class Synthesis:
         ):
             if given and not kinds & set(users):
                 raise ValueError(f"{option} is for flow {' or '.join(users)}, not {self.flow}")
+
+    def _check_clock(self, names: Sequence[str]) -> None:
+        timed = [name for name in PROCESSES if name != "gates"]
+        for name in names:
+            if name not in timed:
+                raise ValueError(f"clock is for process {', '.join(timed)}, not {name}")
+        if self.target_ps:
+            raise ValueError("clock and target-ps exclude each other")
 
     def _of(self, name: str) -> list[Flow | None]:
         kind, dsp = _kind(name), name.endswith("-dsp")

@@ -26,8 +26,26 @@ def accumulator(row: Row) -> float | None:
 
 
 def peers(row: Row) -> Hashable:
-    """Key of comparable rows: equal work per cycle, measured in the same way."""
-    return row.flow, row.target, row.lanes, row.stages, row.data
+    """Key of comparable rows: equal work per cycle, measured in the same way; at a clock in any
+    number of stages."""
+    stages = row.stages if row.clock_mhz is None else None
+    return row.flow, row.target, row.lanes, stages, row.data
+
+
+def noise(row: Row) -> float:
+    """Half of the error bar of an area: at a clock as measured, else `AREA_NOISE`."""
+    measured = row.area_error if row.clock_mhz is not None else None
+    return AREA_NOISE * (row.area or 0.0) if measured is None else measured
+
+
+def is_equal(one: Row, other: Row) -> bool:
+    """True when the areas differ by less than their error bars."""
+    assert one.area is not None
+    assert other.area is not None
+    if one.clock_mhz is None:
+        smaller, larger = sorted((one.area, other.area))
+        return larger * (1 - AREA_NOISE) <= smaller
+    return abs(one.area - other.area) <= noise(one) + noise(other)
 
 
 def front(rows: Sequence[Row], quality: Measure) -> list[Row]:
@@ -91,5 +109,5 @@ def _near(row: Row, best: Sequence[Row], quality: Measure) -> bool:
     value = _quality(row, quality)
     if row.status != "ok" or row.area is None or value is None:
         return False
-    rivals = [r.area or 0 for r in best if (_quality(r, quality) or 0) >= value]
-    return all(row.area * (1 - AREA_NOISE) <= area for area in rivals)
+    rivals = [r for r in best if (_quality(r, quality) or 0) >= value]
+    return all(row.area <= (rival.area or 0) or is_equal(row, rival) for rival in rivals)

@@ -45,14 +45,17 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Point:
-    """One row: `flow` None for no synthesis, `data` None for no accuracy; `energy`: its proxy, too,
-    where the flow has one."""
+    """One row: `flow` None for no synthesis, `data` None for no accuracy; `energy`: its energy too,
+    where the flow has one. clock_ps: period at which the smallest unit is searched that is like
+    `unit` but for the options `free`."""
 
     unit: Unit
     flow: Flow | None
     data: str | None
     sampling: Sampling
     energy: bool = True
+    clock_ps: float | None = None
+    free: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Sweep:
     """Texts of options and values of switches, by `Option.key`."""
     process: str | None = None
     """Processes for these units instead of the study's."""
+    clock: tuple[float, ...] | None = None
+    """Clock periods for these units instead of the study's."""
     accuracy: bool = True
     """False measures only area and delay: no results, sections or energy."""
 
@@ -142,15 +147,19 @@ def points_of(
     data: Sequence[str | None],
     sampling: Sampling,
     energy: bool = True,
+    clocks: Sequence[float | None] = (None,),
+    free: tuple[str, ...] = (),
 ) -> list[Point]:
-    """Every unit in every flow on all data; a unit of unknown accuracy once in every flow.
+    """Every unit in every flow at every clock on all data; a unit of unknown accuracy once in every
+    flow.
 
     A point that leaves nothing to measure is none.
     """
     return [
-        Point(unit, flow, where, sampling, energy)
+        Point(unit, flow, where, sampling, energy, clock, free)
         for unit in all_units
         for flow in flows
+        for clock in clocks
         for where in (data if unit.has_accuracy else [None])
         if flow is not None or where is not None or (sampling.encoder and unit.rule is not None)
     ]

@@ -1,12 +1,15 @@
 """Rows: everything known of each point, and the schema of its files."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...util.store import Outcome
 
+_CHOSEN = re.compile(r" (interleave|delays) \S+")
+"""Options that a search at a clock chooses."""
 MISSED = "target missed"
 """Status of a row whose unit does not meet its target."""
 
@@ -31,9 +34,18 @@ class Row:
     stages: int | None = _column("registers from input to output")
     latency: int | None = _column("from the last block to the result", "cycles")
     interval: int | None = _column("between chained blocks of one dot product", "cycles")
+    interleave: int | None = _column("dot products in flight")
     flow: str | None = _column("how the unit was synthesised; empty for not at all")
-    target: str | None = _column("greatest delay that was asked for; empty for none")
+    target: str | None = _column("greatest delay, or the clock, that was asked for")
+    clock_mhz: float | None = _column(
+        "clock at which this is the smallest unit; empty where the unit was given", "MHz"
+    )
     area: float | None = _column("area, with flip-flops but on an FPGA", "`area_unit`")
+    area_error: float | None = _column(
+        "spread of the areas for three neighbouring targets, at least 1%: areas whose bars overlap "
+        "are equal",
+        "`area_unit`",
+    )
     area_unit: str | None = _column("NAND2 equivalents, um2 or LUTs, as the flow counts")
     area_nand2: float | None = _column("area in gates", "NAND2 equivalents")
     flipflops: int | None = _column("flip-flops")
@@ -42,12 +54,17 @@ class Row:
     depth: int | None = _column("longest path between registers", "gates")
     delay_ps: float | None = _column("longest path between registers", "ps")
     fmax_mhz: float | None = _column("clock frequency", "MHz")
+    slack_ps: float | None = _column("clock period less longest path", "ps")
+    syntheses: int | None = _column("syntheses that the search at the clock took")
     energy: float | None = _column(
-        "energy proxy of one product, switched by normal data; see docs/cost.md",
+        "energy of one product of two elements, of normal data; see docs/cost.md",
         "`energy_unit`",
     )
+    energy_spread: float | None = _column(
+        "standard error of the energy from the choice of data", "`energy_unit`"
+    )
     energy_unit: str | None = _column("NAND2 equivalents of area switched, or fJ")
-    energy_error: str | None = _column("why the energy proxy failed, in one line; no failed row")
+    energy_error: str | None = _column("why there is no energy, in one line; no failed row")
     data: str | None = _column("the data set of the accuracy; empty for none")
     length: int | None = _column("length of the dot products of the accuracy that follows")
     count: int | None = _column("dot products evaluated at each length")
@@ -101,6 +118,7 @@ class Row:
     )
     error: str | None = _column("why it failed, or what would meet the target, in one line")
     tool: str | None = _column("what synthesised it, with its version")
+    measured: str | None = _column("version and day of a result that comes with the package")
     seconds: float | None = _column("time that synthesis and evaluation took", "s")
     command: str | None = _column("the command that measures this point again")
     verilog: str | None = _column("the command that writes this unit's Verilog")
@@ -127,7 +145,10 @@ class Row:
     @property
     def options(self) -> str:
         """Options of a generated unit that differ from the default and have no column."""
-        return self.unit.partition(f" stages {self.stages}")[2].strip() if self.generated else ""
+        if not self.generated:
+            return ""
+        text = self.unit.partition(f" stages {self.stages}")[2]
+        return (text if self.clock_mhz is None else _CHOSEN.sub("", text)).strip()
 
     @property
     def identity(self) -> str:
@@ -160,7 +181,11 @@ def cost_columns(cost: Mapping[str, Any]) -> dict[str, Any]:
     columns = {name: cost.get(name) for name in _COST}
     sections = {name: float(area) for name, area in (cost.get("stages") or {}).items()}
     energy = cost.get("energy") or {}
+    clock = cost.get("clock") or {}
     return columns | {
+        **{name: clock.get(name) for name in ("slack_ps", "area_error", "syntheses")},
+        "measured": clock.get("measured"),
+        "energy_spread": energy.get("error") or None,
         "energy": energy.get("per_product"),
         "energy_unit": energy.get("unit"),
         "energy_error": cost.get("energy_error"),

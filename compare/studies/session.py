@@ -1,23 +1,29 @@
 """One comparison from end to end: points to tasks, outcomes to rows."""
 
 import shlex
+import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...model import DotConfig
+from ...model.pipeline.advice import advice
 from ...synth import Flow
-from ...util.jobs import Backend, Observer, run_rows
-from ...util.store import Outcome
+from ...util.jobs import Backend, Observer, Task, run_rows
+from ...util.store import Outcome, Store
+from . import shipped
+from .clock_task import ClockTask, clock_task
+from .clocks import MHZ, clock_option, clock_text
 from .flows import NONE, flow_options, flow_text, target_text
 from .pareto import marked
 from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
 from .study import Study
 from .tasks import Instruments, accuracy_task, cost_task, encoder_task
-from .units import Foreign, Generated
+from .units import Foreign, Generated, Unit
 
 FORMAT = 1
 """Version of the schema of `compare.json`."""
@@ -76,11 +82,15 @@ def compare(
     observer: Observer,
     cache_dir: Path | None = None,
     tools: Instruments | None = None,
+    fresh: bool = False,
+    before: Callable[[Sequence[ClockTask]], None] = lambda tasks: None,
 ) -> Comparison:
     """Measure every point of `study`; results are kept in `directory` as they come.
 
     Kept results are reused unless code or tools have changed. cache_dir: cache of synthesis.
-    ImportError before any work when the encoder is asked for and its packages are missing.
+    fresh: measure again, without the cache and kept results. before: told the searches at a clock
+    that have no result yet, before they run. ImportError before any work when the encoder is asked
+    for and its packages are missing.
     """
     notes: list[str] = []
     points = study.points(notes.append)
@@ -88,20 +98,39 @@ def compare(
     if study.sampling.encoder:
         tools.check_encoder()
     cache_dir = (cache_dir or directory / "cache").resolve()
+    if fresh:
+        cache_dir = (directory / "fresh").resolve()
+        shutil.rmtree(cache_dir, ignore_errors=True)
     needs = [
         (
-            cost_task(p, cache_dir, tools),
+            clock_task(p, cache_dir, tools) or cost_task(p, cache_dir, tools),
             accuracy_task(p, tools),
             encoder_task(p, tools),
         )
         for p in points
     ]
+    clocked = [task for some in needs for task in some if isinstance(task, ClockTask)]
+    if clocked and not fresh and tools == Instruments():
+        shipped.seed(clocked, Store(directory / "results"))
+    if fresh:
+        forget(directory, [task for some in needs for task in some if task is not None])
+    if clocked and not backend.only_lists:
+        store = Store(directory / "results")
+        missing = {t.key: t for t in clocked if (kept := store.get(t.key)) is None or not kept.ok}
+        before(list(missing.values()))
     outcomes = run_rows(needs, directory, backend, observer, order=_by_data)
     rows = [row_of(point, *some) for point, some in zip(points, outcomes, strict=True)]
     there = [outcome for some in outcomes for outcome in some if outcome is not None]
     finished = max((outcome.finished for outcome in there), default=0.0)
-    notes += energy_notes(rows)
+    notes += energy_notes(rows) + stage_notes(points)
     return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
+
+
+def forget(directory: Path, tasks: Iterable[Task]) -> None:
+    """Delete the kept results of some tasks."""
+    store = Store(directory / "results")
+    for task in tasks:
+        store.path(task.key).unlink(missing_ok=True)
 
 
 def _by_data(task: Any) -> str:
@@ -110,12 +139,23 @@ def _by_data(task: Any) -> str:
 
 
 def energy_notes(rows: Iterable[Row]) -> list[str]:
-    """One note per reason why units have no energy proxy."""
+    """One note per reason why units have no energy."""
     units: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.energy_error is not None:
             units.setdefault(row.energy_error, {})[f"{row.unit} ({row.flow})"] = None
-    return [f"no energy proxy of {listed(list(names))}: {why}" for why, names in units.items()]
+    return [f"no energy of {listed(list(names))}: {why}" for why, names in units.items()]
+
+
+def stage_notes(points: Iterable[Point]) -> list[str]:
+    """One note per reason why stages that were given buy no clock."""
+    units: dict[str, dict[str, None]] = {}
+    for point in points:
+        if point.flow is not None and point.clock_ps is None and isinstance(point.unit, Generated):
+            line = advice(point.unit.config)
+            if line is not None:
+                units.setdefault(line, {})[point.unit.name] = None
+    return [f"{listed(list(names))}: {line}" for line, names in units.items()]
 
 
 def row_of(
@@ -123,10 +163,18 @@ def row_of(
 ) -> Row:
     """Row of a point from the outcomes of its tasks; a failed task leaves its columns empty."""
     unit, sampling = point.unit, point.sampling
-    columns: dict[str, Any] = {
-        name: getattr(unit, name)
-        for name in ("format", "accumulator", "lanes", "stages", "latency", "interval")
-    }
+    clocked = point.clock_ps is not None and isinstance(unit, Generated)
+    if clocked and cost is not None and cost.ok:
+        unit = Generated(DotConfig(**cost.value["clock"]["config"]))
+    names = ("format", "accumulator", "lanes", "stages", "latency", "interval")
+    columns: dict[str, Any] = {name: getattr(unit, name) for name in names}
+    if isinstance(unit, Generated):
+        columns["interleave"] = unit.config.interleave
+    target = target_text(point.flow)
+    if clocked:
+        assert point.clock_ps is not None
+        columns["clock_mhz"] = MHZ / point.clock_ps
+        target = clock_text(point.clock_ps)
     if accuracy is not None:
         columns |= {"data": point.data, "count": sampling.count, "seed": sampling.seed}
         columns |= {"length": sampling.lengths[-1]}
@@ -142,9 +190,9 @@ def row_of(
         unit=unit.name,
         generated=isinstance(unit, Generated),
         flow=flow_text(point.flow),
-        target=target_text(point.flow),
+        target=target,
         command=command_of(point),
-        verilog=verilog_command(point),
+        verilog=verilog_command(unit),
         **columns,
         **status_of((cost, accuracy, encoder), columns.get("bound_ok"), missed),
     )
@@ -156,6 +204,9 @@ def command_of(point: Point) -> str:
     if not isinstance(unit, Generated):
         return synth_command(unit, point.flow)
     words = ["mxdot compare", unit.options, flow_options(point.flow)]
+    if point.clock_ps is not None:
+        words[1] = unit.options_without(point.free)
+        words += ["--clock", clock_option(point.clock_ps)]
     words.append(shlex.join(["--data", point.data or NONE]))
     words += [sampling_options(point.sampling)] if point.data is not None else []
     words += [f"--encoder {point.sampling.encoder}"] if point.sampling.encoder else []
@@ -184,7 +235,6 @@ def sampling_options(sampling: Sampling) -> str:
     return f"--lengths {lengths} --count {sampling.count} --seed {sampling.seed}"
 
 
-def verilog_command(point: Point) -> str | None:
+def verilog_command(unit: Unit) -> str | None:
     """Command that writes the unit's Verilog; None for an extra unit."""
-    unit = point.unit
     return f"mxdot verilog {unit.options} -o dot.v" if isinstance(unit, Generated) else None

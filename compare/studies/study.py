@@ -7,6 +7,7 @@ accumulator = ["exact", "aligned:6..25"]   # text or list
 lanes = [8, 16, 32]
 stages = "2..5"                            # default: as `mxdot verilog` has it
 process = "asap7"                          # for these units, in place of [cost]'s
+clock = "1GHz"                             # the smallest of these units at a clock; also in [cost]
 accuracy = false                           # of these units only area and delay
 [[extra]]                                  # any other Verilog, see `extra.load_extra`
 [cost]
@@ -16,7 +17,7 @@ liberty = "cells.lib"                      # relative to this file; a list where
 target_ps = [500, 1000]                    # each flow that takes targets runs for each
 target_levels = "30..50/10"
 effort = "speed"                           # or area, where there is no target
-energy = true                              # the energy proxy, a few seconds for each unit
+energy = true                              # the energy of a product, a few seconds for each unit
 [accuracy]
 data = ["normal", "real"]
 lengths = [32, 4096]
@@ -33,15 +34,24 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType, defstruct
 
 from ...model.errors import printable
+from ...synth import Flow
+from ...synth.clock import FREE
 from ...util.data.tensors import SUFFIXES
 from ...util.schema import Table, check_count, checked, read_toml
 from ...util.sweep import items, number_list
+from .clocks import clock_list
 from .extra import extras
 from .flows import NONE, Synthesis, with_processes
 from .points import SWEPT, Point, Sampling, Sweep, combinations, points_of, units_of
-from .units import Foreign, Unit
+from .units import Foreign, Generated, Unit
 
 DEFAULT = Path(__file__).with_name("default.toml")
+WIDTHS = Path(__file__).with_name("widths.toml")
+"""More accumulators, without a clock: F bit by bit around the answers."""
+QUESTIONS = Path(__file__).with_name("questions.toml")
+"""What README's questions ask besides the default study."""
+BUILT_IN = {"default": DEFAULT, "widths": WIDTHS, "questions": QUESTIONS}
+"""Studies that `--study` takes by name."""
 MOST = 100_000
 """Units of all sweeps together, and points of a study."""
 Note = Callable[[str], None]
@@ -73,13 +83,13 @@ class Study:
         if not found:
             raise ValueError("flow none and data none leave nothing to measure")
         # A unit that a sweep has with its accuracy, too, is one point.
-        whole = {(point.unit, point.flow) for point in found if point.data is not None}
+        whole = {(p.unit, p.flow, p.clock_ps) for p in found if p.data is not None}
         return [
             point
             for point in dict.fromkeys(found)
             if point.data is not None
             or point.flow is None
-            or (point.unit, replace(point.flow, sections=None)) not in whole
+            or (point.unit, replace(point.flow, sections=None), point.clock_ps) not in whole
         ]
 
     def _points(self, sweep: Sweep, note: Note) -> list[Point]:
@@ -90,12 +100,29 @@ class Study:
             synthesis = replace(here.synthesis, sections=False, energy=False)
             sampling = replace(self.sampling, encoder=0)
             here = replace(here, synthesis=synthesis, data=(), sampling=sampling)
-        return here._of(units_of(sweep, note))
+        if sweep.clock is not None:
+            here = replace(here, synthesis=replace(here.synthesis, clock=sweep.clock))
+        free = tuple(name for name in FREE if name not in sweep.options)
+        return here._of(units_of(sweep, note), free)
 
-    def _of(self, units: Sequence[Unit]) -> list[Point]:
+    def _of(self, units: Sequence[Unit], free: tuple[str, ...] = ()) -> list[Point]:
         flows, data = self.synthesis.flows(), self.data or (None,)
-        _check_points(len(units) * len(flows) * len(data))
-        return points_of(units, flows, data, self.sampling, self.synthesis.energy)
+        clocks = self.synthesis.clock or (None,)
+        _check_points(len(units) * len(flows) * len(clocks) * len(data))
+        how = self.sampling, self.synthesis.energy
+        if self.synthesis.clock:
+            flows = [None if flow is None else replace(flow, sections=False) for flow in flows]
+        generated = [unit for unit in units if isinstance(unit, Generated)]
+        points = points_of(generated, flows, data, *how, clocks, free)
+        for clock in clocks:  # other Verilog is as it is
+            at = [_at(flow, clock) for flow in flows]
+            others = [unit for unit in units if not isinstance(unit, Generated)]
+            points += points_of(others, at, data, *how)
+        return points
+
+
+def _at(flow: Flow | None, clock: float | None) -> Flow | None:
+    return flow if flow is None or clock is None else replace(flow, target_ps=round(clock))
 
 
 def _check_points(count: int) -> None:
@@ -124,6 +151,7 @@ SweepTable: Any = defstruct(
         *((key, (bool if option.is_switch else Text) | UnsetType, UNSET)
           for key, option in SWEPT.items()),
         ("process", Text | UnsetType, UNSET),
+        ("clock", Text | UnsetType, UNSET),
         ("accuracy", bool | UnsetType, UNSET),
     ],
     bases=(Table,),
@@ -139,6 +167,7 @@ class CostTable(Table):
     liberty: Names = ()  # type: ignore[assignment]
     target_ps: Text | UnsetType = UNSET
     target_levels: Text | UnsetType = UNSET
+    clock: Text | UnsetType = UNSET
     effort: str = "speed"
     energy: bool = True
 
@@ -197,8 +226,10 @@ def _sweep(table: Table) -> Sweep:
         for name, value in table.given().items()
     }
     own: dict[str, Any] = {
-        name: given.pop(name) for name in ("process", "accuracy") if name in given
+        name: given.pop(name) for name in ("process", "clock", "accuracy") if name in given
     }
+    if "clock" in own:
+        own["clock"] = clock_list(own["clock"])
     return Sweep(given, **own)
 
 
@@ -210,6 +241,7 @@ def _synthesis(table: CostTable, path: Path) -> Synthesis:
     return Synthesis(
         flow=with_processes(flow, process) or "gates",
         liberty=tuple(path.parent / printable("liberty", name) for name in files),
+        clock=() if table.clock is UNSET else clock_list(_text(table.clock)),
         effort=table.effort,
         energy=table.energy,
         **_numbers(targets, *targets),

@@ -78,11 +78,15 @@ class Generated:
     @property
     def options(self) -> str:
         """The options of `mxdot compare` and `mxdot verilog` that make it again."""
+        return self.options_without(())
+
+    def options_without(self, left_out: tuple[str, ...]) -> str:
+        """`options`, except those of the keywords `left_out`."""
         config = self.config
         named = ["scales", "zero_points"] if config.has_integers else []
         others = (n for n in config.named_options() if n in named or config.is_shown(n))
-        words = config.command_words(["formats", "accumulator", "lanes", "stages", *others])
-        return shlex.join(words)
+        names = ["formats", "accumulator", "lanes", "stages", *others]
+        return shlex.join(config.command_words([n for n in names if n not in left_out]))
 
 
 def _generated(arguments: dict[str, Any]) -> Generated:

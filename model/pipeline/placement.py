@@ -76,6 +76,11 @@ class Pipeline:
         return max((self.sections[i:j] for i, j in pairwise(edges)), key=_stretch)
 
     @property
+    def delay(self) -> int:
+        """Delay of the slowest cycle, in the unit of the sections'."""
+        return _stretch(self.slowest)
+
+    @property
     def interval(self) -> int:
         """Cycles between two blocks of one dot product that wait for each other's result.
 

@@ -1,4 +1,4 @@
-"""Answers at the ends of their sweeps say so; those of the default study do not lie there."""
+"""Answers at the ends of their sweeps say so; those of the study of widths do not lie there."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from rich.console import Console
 from compare_fakes import FAKES, Record
 from compare_sample import Quiet
 from mxdot.compare.accuracy import evaluate
-from mxdot.compare.studies import DEFAULT, Row, compare, load_study, processes
+from mxdot.compare.studies import DEFAULT, WIDTHS, Row, compare, load_study, processes
 from mxdot.compare.studies.answers import Answer, answers
 from mxdot.compare.studies.report import render
 from mxdot.compare.studies.session import Comparison
@@ -59,7 +59,7 @@ def test_the_narrowest_that_was_measured():
 
 
 def test_a_sweep_that_stops_before_it_is_good_enough():
-    """The default study chose exact for E4M3, because it measured no F above 18."""
+    """The study chose exact for E4M3, because it measured no F above 18."""
     answer = only([*EXACT, *aligned(0, 6, 7, 18)])
     assert answer.units["as good as float32"].accumulator == "exact"
     assert answer.unmeasured == {"as good as float32": ["aligned:19"]}
@@ -141,9 +141,9 @@ def test_the_report_says_so(comparison):
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory):
-    """The answers of the default study: its own accuracy, and areas that grow with the width."""
+    """The answers of the study of widths: its own accuracy, and areas that grow with the width."""
     tools = replace(FAKES, measure=measure, evaluate=evaluate)
-    study = load_study(DEFAULT)
+    study = load_study(WIDTHS)
     found = compare(study, tmp_path_factory.mktemp("default"), processes(2), Quiet(), tools=tools)
     assert not found.failed
     return answers(found.rows)
@@ -156,7 +156,7 @@ def measure(verilog: str, top: str, flow, **options) -> Record:
     return Record({"area": area, "unit": "NAND2", "nand2": area})
 
 
-def test_no_answer_of_the_default_study_lies_at_the_end_of_its_sweep(default):
+def test_no_answer_of_the_study_of_widths_lies_at_the_end_of_its_sweep(default):
     assert {(answer.format, answer.data) for answer in default} == {
         (fmt, data) for fmt in ("e4m3", "e5m2", "int8") for data in ("normal", "outliers", "real")
     }
@@ -164,7 +164,7 @@ def test_no_answer_of_the_default_study_lies_at_the_end_of_its_sweep(default):
         assert set(answer.unmeasured) <= {"smallest"}, answer
 
 
-def test_the_answers_of_the_default_study(default):
+def test_the_answers_of_the_study_of_widths(default):
     found = {
         (answer.format, answer.data): [
             answer.units[wish].accumulator for wish in ("no visible loss", "as good as float32")

@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from compare_sample import MINE, STUDY
-from mxdot.compare.studies import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
+from mxdot.compare.studies import (
+    DEFAULT,
+    WIDTHS,
+    Foreign,
+    Generated,
+    Sampling,
+    load_extra,
+    load_study,
+)
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.synth import Flow
 
@@ -39,8 +47,19 @@ def test_a_study(write):
     assert unit.reading["parameters"] == {"WIDTH": 8}
 
 
-def test_the_default_study_is_the_classical_question():
+def test_the_default_study_is_at_a_clock_in_real_processes():
     points = load_study(DEFAULT).points(lambda note: pytest.fail(note))
+    clocks = {(p.flow.process, p.clock_ps) for p in points if p.flow is not None}
+    assert clocks == {("asap7", 1000.0), ("sky130", 5000.0)}
+    rules = {str(p.unit.accumulator) for p in points if p.unit.format == "e4m3"}
+    assert {"exact", "float32", "hopper", "aligned:8", "fixed:32:-16"} <= rules
+    assert "int32" in {p.unit.accumulator for p in points if p.unit.format == "int8"}
+    assert {p.unit.lanes for p in points} == {32}
+    assert {p.data for p in points} == {"normal", "outliers", "real"}
+
+
+def test_the_study_of_widths_is_the_classical_question():
+    points = load_study(WIDTHS).points(lambda note: pytest.fail(note))
     units = {p.unit for p in points}
     assert {unit.format for unit in units} == {"e4m3", "e5m2", "int8"}
     for fmt in ("e4m3", "e5m2"):

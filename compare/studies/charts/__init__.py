@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ....util.charts import Picture
 from ..rows import Row
+from .clock_curves import area_at_clock, energy_at_clock
 from .cost import area_sqnr, clock_area, rooflines, sections
 from .error import error_fraction_bits, error_length
 
 CHARTS: tuple[Callable[[Sequence[Row]], Iterable[Picture]], ...] = (
     area_sqnr,
     clock_area,
+    area_at_clock,
+    energy_at_clock,
     error_fraction_bits,
     error_length,
     sections,

@@ -1,0 +1,141 @@
+"""Accumulators that are as good as a target, and the smallest unit of each at a clock."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...model import Accumulator, DotConfig, accumulator
+from ...model.accumulators import PRESETS
+from ...util.jobs import Backend, Observer, run_rows
+from .clock_task import ClockTask
+from .narrowest import AS_GOOD_DB, FLOAT32_DB, QUALITIES, Found, Target, search
+from .points import Sweep, points_of
+from .rows import Row, accuracy_columns
+from .session import compare
+from .study import Study
+from .tasks import Instruments, accuracy_task
+from .units import Generated
+
+WHOLE = ("exact", "int32", "float32", *PRESETS)
+"""Accumulators without a width to search."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The smallest unit at the clock of each accumulator that is good enough."""
+
+    target: Target
+    rows: tuple[Row, ...]
+    matched: Row | None
+    """The row of the accumulator to match."""
+    notes: tuple[str, ...]
+
+
+def rank(
+    study: Study,
+    target: Target,
+    directory: Path,
+    backend: Backend,
+    observer: Observer,
+    *,
+    cache_dir: Path | None = None,
+    tools: Instruments | None = None,
+    fresh: bool = False,
+    before: Callable[[Sequence[ClockTask]], None] = lambda tasks: None,
+) -> Ranking:
+    """Search the narrowest accumulators, leave out what is not good enough on all of the data, and
+    find the smallest unit of each at every clock of `study`; fresh, before: as for `compare`.
+
+    ValueError where `study` has no clock, or no accumulator is good enough.
+    """
+    tools = tools or Instruments()
+    if not study.synthesis.clock:
+        raise ValueError("clock must name at least one clock, not none")
+    study.points()  # refuses what cannot be done before any work
+    found = search(study, target, directory, backend, observer, tools)
+    sweeps: list[Sweep] = []
+    for fmt, lanes in dict.fromkeys((result.format, result.lanes) for result in found):
+        mine = [result for result in found if (result.format, result.lanes) == (fmt, lanes)]
+        rules = _rules(mine, fmt, lanes, target)
+        good = _good(rules, fmt, lanes, study, target, directory, backend, observer, tools)
+        if good:
+            sweeps.append(
+                Sweep({"format": fmt, "accumulator": ",".join(good), "lanes": str(lanes)})
+            )
+    if not sweeps:
+        raise ValueError(f"no accumulator reaches the target, {target}")
+    ranked = replace(study, title=f"As good as {target}", sweeps=tuple(sweeps), extra=())
+    options = {"cache_dir": cache_dir, "tools": tools, "fresh": fresh, "before": before}
+    comparison = compare(ranked, directory, backend, observer, **options)
+    match = None if target.match is None else str(accumulator(target.match))
+    matched = next((row for row in comparison.rows if row.accumulator == match), None)
+    errors = [f"{result.family}: {result.error}" for result in found if result.error]
+    return Ranking(target, comparison.rows, matched, (*comparison.notes, *errors))
+
+
+def _rules(found: Sequence[Found], fmt: str, lanes: int, target: Target) -> list[str]:
+    """The matched accumulator, the narrowest of each family for all data, and the others."""
+    rules = [] if target.match is None else [str(accumulator(target.match))]
+    for family in dict.fromkeys(result.family for result in found):
+        texts = [r.accumulator for r in found if r.family == family and r.accumulator]
+        if texts:
+            rules.append(str(widest([accumulator(text) for text in texts])))
+    rules += WHOLE
+    return [rule for rule in dict.fromkeys(rules) if _is_built(rule, fmt, lanes)]
+
+
+def _is_built(rule: str, fmt: str, lanes: int) -> bool:
+    try:
+        DotConfig(fmt, lanes, rule)
+    except ValueError:
+        return False
+    return True
+
+
+def widest(rules: Sequence[Accumulator]) -> Accumulator:
+    """The narrowest accumulator of one family that holds what each of `rules` holds."""
+    registers = [rule.register for rule in rules if rule.register is not None]
+    if registers:
+        low = min(register.lsb for register in registers)
+        high = max(register.lsb + register.width for register in registers)
+        return accumulator(f"fixed:{high - low}:{low}")
+    return max(rules, key=lambda rule: int(str(rule).rpartition(":")[2]))
+
+
+def _good(
+    rules: Sequence[str],
+    fmt: str,
+    lanes: int,
+    study: Study,
+    target: Target,
+    directory: Path,
+    backend: Backend,
+    observer: Observer,
+    tools: Instruments,
+) -> list[str]:
+    """The rules that meet the target at every length on all data."""
+    units = [Generated(DotConfig(fmt, lanes, rule)) for rule in rules]
+    needs = [
+        [accuracy_task(p, tools) for p in points_of([unit], [None], study.data, study.sampling)]
+        for unit in units
+    ]
+    outcomes = run_rows(needs, directory, backend, observer)
+    column = QUALITIES[target.quality]
+    sqnrs: dict[str, list[float]] = {}
+    for rule, some in zip(rules, outcomes, strict=True):
+        ended = [outcome for outcome in some if outcome is not None and outcome.ok]
+        if len(ended) == len(some):
+            lengths = [accuracy_columns(outcome.value)["lengths"] for outcome in ended]
+            sqnrs[rule] = [a[column] for one in lengths for a in one]
+    if target.match is not None:
+        match = str(accumulator(target.match))
+        if match not in sqnrs:
+            return []
+        goals = [min(sqnr, FLOAT32_DB) - AS_GOOD_DB for sqnr in sqnrs[match]]
+    else:
+        goals = [target.sqnr_db or 0.0] * (len(study.data) * len(study.sampling.lengths))
+    return [
+        rule
+        for rule, own in sqnrs.items()
+        if all(sqnr >= goal for sqnr, goal in zip(own, goals, strict=True))
+    ]

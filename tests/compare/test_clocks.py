@@ -1,0 +1,239 @@
+"""Comparisons at a clock: what users write, which rows come of it, and what is said of them."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from compare_fakes import FAKES, measure_at_clock
+from compare_sample import Quiet, swept
+from mxdot.compare.studies import Row, Sampling, Study, Sweep, compare, load_study, processes
+from mxdot.compare.studies.charts import pictures
+from mxdot.compare.studies.clock_table import crossings, estimates, show_clocked, words
+from mxdot.compare.studies.clock_task import ClockTask
+from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
+from mxdot.compare.studies.flows import Synthesis
+from mxdot.compare.studies.pareto import is_equal, marked
+from mxdot.util.charts import save
+
+SAMPLING = Sampling((32,), 4)
+
+
+CLOCKED = replace(FAKES, measure=measure_at_clock)
+
+
+def study(sweep: Sweep, *clocks: float, process: str = "asap7") -> Study:
+    return Study("Clocks", (sweep,), (), Synthesis(process, clock=clocks), ("normal",), SAMPLING)
+
+
+def rows_of(tmp_path, *arguments, **options) -> tuple[Row, ...]:
+    found = compare(study(*arguments, **options), tmp_path, processes(1), Quiet(), tools=CLOCKED)
+    return found.rows
+
+
+@pytest.mark.parametrize(
+    ("text", "periods"),
+    [
+        ("1GHz", (1000,)),
+        ("1000MHz,1 ghz,1000ps", (1000,)),
+        ("200MHz,750ps", (5000, 750)),
+        ("100..300/100MHz", (10000, 5000, 3333.333)),
+        ("1.25GHz", (800,)),
+    ],
+)
+def test_clocks(text, periods):
+    assert clock_list(text) == periods
+    for period in periods:
+        assert clock_list(clock_option(period)) == (period,)
+
+
+@pytest.mark.parametrize("text", ["1", "GHz", "0MHz", "21GHz", "0.5MHz", "-1GHz", "1GHz x"])
+def test_no_clocks(text):
+    with pytest.raises(ValueError, match=f"clock must be a frequency .* not '{text}'"):
+        clock_list(text)
+
+
+def test_clocks_in_words():
+    assert [clock_text(p) for p in (1000, 5000, 800, 3333.333)] == [
+        "1 GHz", "200 MHz", "1.25 GHz", "300 MHz",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("flow", ["gates", "xilinx", "asap7,gates"])
+def test_a_clock_needs_a_process_with_delays(flow):
+    with pytest.raises(ValueError, match="clock is for process sky130, ihp, asap7, gt2n, not"):
+        Synthesis(flow, clock=(1000.0,)).flows()
+
+
+def test_a_clock_and_a_target_exclude_each_other():
+    with pytest.raises(ValueError, match="clock and target-ps exclude each other"):
+        Synthesis("asap7", clock=(1000.0,), target_ps=(500,)).flows()
+
+
+def test_each_row_is_the_unit_that_was_found(tmp_path):
+    exact, slow = rows_of(tmp_path, swept("e4m3", "exact", "32"), 1000.0, 5000.0)
+    assert (exact.target, exact.clock_mhz, slow.target) == ("1 GHz", 1000.0, "200 MHz")
+    assert exact.interleave > 1
+    assert exact.latency == exact.stages > slow.stages
+    assert slow.interleave == 1
+    assert exact.area > slow.area
+    assert 0 <= exact.slack_ps < 1000
+    assert exact.area_error is not None
+    assert exact.syntheses <= 8
+    assert exact.short_name == "exact"
+    assert exact.energy is not None
+    assert exact.command == (
+        "mxdot compare --format e4m3 --accumulator exact --lanes 32 --process asap7 --clock 1GHz "
+        "--data normal --lengths 32 --count 4 --seed 1"
+    )
+    assert f"--stages {exact.stages} --interleave {exact.interleave}" in exact.verilog
+
+
+def test_a_second_run_measures_nothing(tmp_path):
+    what = study(swept("e4m3", "exact", "32"), 1000.0)
+    first, second = Quiet(), Quiet()
+    for observer in (first, second):
+        found = compare(what, tmp_path, processes(1), observer, tools=CLOCKED)
+    assert first.begun
+    assert second.begun == []
+    third = Quiet()
+    again = compare(what, tmp_path, processes(1), third, tools=CLOCKED, fresh=True)
+    assert third.begun == first.begun
+    assert again.rows[0].area == found.rows[0].area
+
+
+def test_what_cannot_meet_a_clock_says_what_it_reaches_and_what_binds_it(tmp_path):
+    (row,) = rows_of(tmp_path, swept("e4m3", "float32", "32"), 1000.0)
+    assert row.status == "target missed"
+    assert row.error == (
+        "1 GHz is missed: the fastest unit that was found reaches 653 MHz, and section accumulate "
+        "is slowest; no stages and products in flight of this accumulator meet it"
+    )
+    assert f"MISSED e4m3 float32: {row.error}" in list(words([row]))
+
+
+def test_options_that_are_given_stay_and_the_change_that_helps_is_named(tmp_path):
+    (row,) = rows_of(tmp_path, swept("e4m3", "exact", "32", "4", interleave="1"), 1000.0)
+    assert (row.stages, row.interleave, row.status) == (4, 1, "target missed")
+    free, *_ = rows_of(tmp_path, swept("e4m3", "exact", "32"), 1000.0)
+    helps = f"--stages {free.stages} --interleave {free.interleave} meets it with {free.area:,.0f}"
+    assert "the loop of the running value (distance approach" in row.error
+    assert f"; {helps} um2" in row.error
+    assert "--stages 4" in row.command
+
+
+def test_a_key_is_of_the_question_and_not_of_default_stages(tmp_path):
+    point, other = (
+        study(swept("e4m3", "exact", "32", stages), 1000.0).points()[0] for stages in (None, "4")
+    )
+    keys = {
+        ClockTask(p.unit, "asap7", 1000.0, p.free, True, tmp_path, CLOCKED).key
+        for p in (point, other)
+    }
+    assert len(keys) == 2  # four stages that are given are another question
+
+
+def at(accumulator: str, area: float, mhz: float = 1000.0, **more) -> Row:
+    given = {"unit": f"e4m3 {accumulator} x32 stages 4", "generated": True, "format": "e4m3"}
+    given |= {"flow": "asap7", "target": clock_text(1e6 / mhz), "clock_mhz": mhz, "area": area}
+    given |= {"accumulator": accumulator, "lanes": 32, "stages": 4, "data": "normal"}
+    return Row(
+        **given | {"area_error": 10.0, "sqnr_total_db": 20.0, "sqnr_accumulator_db": 40.0} | more
+    )
+
+
+def test_areas_whose_error_bars_overlap_are_equal_everywhere():
+    near, far = at("fixed:32:-16", 1019), at("exact", 1021)
+    best = at("aligned:8", 1000)
+    assert is_equal(best, near)
+    assert not is_equal(best, far)
+    marks = {row.accumulator: row.pareto_total for row in marked([best, near, far])}
+    assert marks == {"aligned:8": "front", "fixed:32:-16": "near", "exact": None}
+    assert "= e4m3: fixed:32:-16 and aligned:8 are equal within their error bars" in list(
+        words([best, near, far])
+    )
+
+
+def test_units_in_other_stages_are_peers_at_a_clock():
+    one, two = at("aligned:8", 1000), at("exact", 1500, stages=9)
+    assert [row.pareto_total for row in marked([one, two])] == ["front", None]
+
+
+def test_crossing_points_in_words():
+    rows = [at("aligned:8", 1000, 500), at("exact", 1100, 500)]
+    rows += [at("aligned:8", 1400, 700), at("exact", 1410, 700)]  # equal: decides nothing
+    rows += [at("aligned:8", 1700, 900), at("exact", 1500, 900)]
+    assert crossings(rows) == [
+        "asap7 e4m3: up to 500 MHz aligned:8 is smaller, from 900 MHz on exact"
+    ]
+    assert crossings(rows[:4]) == []
+
+
+def test_the_table(capsys):
+    rows = [at("exact", 1500.4, latency=5, interleave=3, energy=101.26, energy_unit="fJ")]
+    rows += [at("aligned:8", 1000, energy=90.0, energy_spread=1.5), at("fixed:32:-16", 1015)]
+    show_clocked(Console(width=200), rows)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "asap7 at 1 GHz, e4m3, 32 lanes"
+    names = [line.split()[:2] for line in shown[2:5]]
+    assert names == [["aligned:8", "1,000"], ["=", "fixed:32:-16"], ["exact", "1,500"]]
+    assert "1,500 ±10" in shown[4]
+    assert "5 (5 ns)" in shown[4]
+    assert "90 ±1.5" in shown[2]
+
+
+def test_clocks_of_a_study_file(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        '[[sweep]]\nformat = "e4m3"\naccumulator = "exact"\nprocess = "sky130"\nclock = "200MHz"\n'
+        '[[sweep]]\nformat = "int8"\naccumulator = "int32"\nstages = 4\n'
+        '[cost]\nprocess = "asap7"\nclock = ["1GHz", 500]\n'
+    )
+    with pytest.raises(ValueError, match="clock must be a frequency"):
+        load_study(path)
+    path.write_text(path.read_text().replace(", 500", ', "500MHz"'))
+    points = load_study(path).points()
+    assert [(p.unit.format, p.flow.process, p.clock_ps, p.free) for p in points] == [
+        ("e4m3", "sky130", 5000.0, ("stages", "interleave")),
+        ("int8", "asap7", 1000.0, ("interleave",)),
+        ("int8", "asap7", 2000.0, ("interleave",)),
+    ]
+
+
+def test_curves_of_area_and_energy_against_the_clock(tmp_path):
+    rows = [
+        at(rule, area + mhz, mhz, energy=50.0 + mhz / 100, energy_unit="fJ")
+        for rule, area in (("exact", 1500), ("aligned:8", 1000))
+        for mhz in (100, 500, 1000)
+    ]
+    named = {picture.name: picture for picture in pictures(rows)}
+    assert {"clock-curves-area", "clock-curves-energy"} <= set(named)
+    (panel,) = named["clock-curves-area"].panels
+    values = panel["layer"][1]["data"]["values"]
+    assert sorted((v["x"], v["y"]) for v in values) == sorted((r.clock_mhz, r.area) for r in rows)
+    for picture in named.values():
+        save(picture, tmp_path / picture.file_name)
+    assert not {"clock-curves-area"} & {p.name for p in pictures([rows[0], rows[3]])}
+
+
+def test_stages_that_buy_no_clock_are_noted_with_the_option_that_helps(tmp_path):
+    what = replace(study(swept("e4m3", "exact,fixed:32:-16", "32", "4")), data=())
+    found = compare(what, tmp_path, processes(1), Quiet(), tools=FAKES)
+    (note,) = found.notes
+    assert note.startswith("e4m3 exact x32 stages 4: 4 stages are no faster than 2: the loop of")
+    assert "--interleave 2 to 15" in note
+
+
+def test_estimates_come_before_anything_is_measured(tmp_path, capsys):
+    what = study(swept("e4m3", "exact,float32", "32"), 1000.0)
+    options = {"tools": CLOCKED, "before": estimates(Console(width=200))}
+    found = compare(what, tmp_path, processes(1), Quiet(), **options)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("estimate  e4m3 exact x32: asap7 at 1 GHz: about ")
+    assert " um2 in " in first
+    assert second == (
+        "estimate  e4m3 float32 x32: asap7 at 1 GHz: missed, about 653 MHz in 7 stages, 1 in flight"
+    )
+    assert [row.status for row in found.rows] == ["ok", "target missed"]
+    compare(what, tmp_path, processes(1), Quiet(), **options)
+    assert capsys.readouterr().out == ""

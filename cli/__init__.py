@@ -15,7 +15,7 @@ from .parser import Parser
 
 COMMANDS = (
     *("sim", "verilog", "vectors", "run-layer"),
-    *("synth", "compare", "array", "probe", "verify", "evaluate"),
+    *("synth", "energy", "compare", "array", "probe", "verify", "evaluate"),
 )
 
 

@@ -37,15 +37,20 @@ from mxdot.synth.liberty_syntax import Group, parse_groups
 from mxdot.synth.processes import Process, process
 from mxdot.util.files import write_file
 
+THRESHOLDS = tuple(
+    f"{end}_threshold_pct_{edge}"
+    for end in ("input", "output", "slew_lower", "slew_upper")
+    for edge in ("rise", "fall")
+)
 LIBRARY = (
     "delay_model", "time_unit", "voltage_unit", "current_unit", "pulling_resistance_unit",
     "capacitive_load_unit", "nom_process", "nom_temperature", "nom_voltage",
     "default_max_transition", "default_max_capacitance", "default_input_pin_cap",
     "default_output_pin_cap", "slew_derate_from_library", "leakage_power_unit",
-    "default_cell_leakage_power",
-    *(f"{end}_threshold_pct_{edge}" for end in ("input", "output", "slew_lower", "slew_upper")
-      for edge in ("rise", "fall")),
+    "default_cell_leakage_power", "default_operating_conditions",
+    *THRESHOLDS,
 )  # fmt: skip
+CONDITIONS = ("process", "temperature", "voltage")
 CELL = ("area", "cell_leakage_power")
 MEMORY = (
     "clocked_on", "next_state", "clear", "preset", "clear_preset_var1", "clear_preset_var2",
@@ -86,7 +91,7 @@ def reduced(about: Process, libraries: list[Group]) -> Group:
     first = libraries[0]
     found = Group("library", [about.name], 0, _chosen(first, LIBRARY))
     for library in libraries[1:]:
-        for name in ("time_unit", "capacitive_load_unit", "leakage_power_unit", *LIBRARY[-8:]):
+        for name in ("time_unit", "capacitive_load_unit", "leakage_power_unit", *THRESHOLDS):
             if library.attributes.get(name) != first.attributes.get(name):
                 raise ValueError(
                     f"{name} differs in {first.arguments[0]} and {library.arguments[0]}"
@@ -109,7 +114,12 @@ def reduced(about: Process, libraries: list[Group]) -> Group:
                 (name,) = kept.arguments
                 if name in used and vars(templates.setdefault(name, kept)) != vars(kept):
                     raise ValueError(f"two templates of the name {name} differ")
-    found.groups = [*(templates[name] for name in sorted(templates)), *cells]
+    conditions = [
+        Group(group.kind, group.arguments, 0, _chosen(group, CONDITIONS))
+        for group in first.of("operating_conditions")
+        if first.attributes.get("default_operating_conditions") in group.arguments
+    ]
+    found.groups = [*conditions, *(templates[name] for name in sorted(templates)), *cells]
     return found
 
 
@@ -288,7 +298,8 @@ def written(group: Group) -> str:
 def _lines(group: Group, depth: int) -> Iterator[str]:
     space = " " * depth
     yield f"{space}{group.kind} ({', '.join(group.arguments)}) {{\n"
-    columns = len(group.attributes.get("index_2", "").split(","))
+    axis = group.attributes.get("index_2", group.attributes.get("values", ""))
+    columns = len(axis.split(","))
     for name, value in group.attributes.items():
         if name == "values":
             words = value.split(",")

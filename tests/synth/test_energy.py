@@ -1,4 +1,8 @@
-"""Switching activity by hand, the synthesised netlist against the golden model, the proxy."""
+"""Switching activity by hand, the synthesised netlist against the golden model, energies."""
+
+import sys
+from collections import namedtuple
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -9,8 +13,14 @@ from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.dot.item import predict
 from mxdot.synth import Flow, SynthesisError, energy, gates, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
-from mxdot.synth.energy import REGRESSION, Feed, Run, batches
+from mxdot.synth.component import component
+from mxdot.synth.energy import stimulus
+from mxdot.synth.feed import REGRESSION, Feed, Run, batches
+from mxdot.synth.flow import library_of
+from mxdot.synth.glitches import TimedNetlist, simulate
+from mxdot.synth.static_timing import time_netlist
 
+Cost3 = namedtuple("Cost3", "energy latency throughput")
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")
 MICRO = DotConfig("int4", 4, "aligned:6", micro=True)
@@ -108,37 +118,129 @@ def test_netlist_computes_what_the_model_does(cache, config):
     assert compared > 500
 
 
-def test_energy_proxy(cache):
+def test_energy_of_gates(cache):
     config = UNIT
     options = {"cache_dir": cache, "streams": 32, "cycles": 20}
     found = energy(config, **options)
     assert energy(config, **options) == found  # from the cache, `seconds` and all
     assert found.blocks == found.cycles == 32 * 20
-    assert found.per_block == pytest.approx(found.gates + found.registers + found.clock)
+    assert set(found.parts) == {"gates", "registers", "clock"}
+    assert found.per_product == pytest.approx(sum(found.parts.values()))
     assert found.per_product == found.per_block / 4
     cost, _ = measure_netlist(generate(config), "mxdot_dot", cache_dir=cache)
-    assert found.clock == 2 * cost.flipflops
+    assert found.parts["clock"] == 2 * cost.flipflops / 4
+    assert (found.unit, found.clock_ps, found.milliwatts) == ("NAND2", None, None)
     assert 0.02 < found.activity < 0.5
-    assert found.per_block < cost.area + found.clock  # not everything switches in every cycle
+    assert (
+        found.per_block < cost.area + 2 * cost.flipflops
+    )  # not everything switches in every cycle
     assert found.data == "normal"
     traffic = energy(config, data=REGRESSION, **options)
     assert traffic.data == "regression"
-    assert traffic.gates != found.gates
+    assert traffic.parts["gates"] != found.parts["gates"]
 
 
-def test_energy_by_capacitance(cache, tmp_path):
-    """A change of a net takes 2 fJ per reader at 1 fF per pin and 2 V."""
+FLOW = Flow("cells", process="ihp", effort="area", sections=False)
+WORK = {"streams": 8, "cycles": 16}
+PARTS = ("switching", "internal", "clock", "leakage")
+
+
+def test_energy_in_a_process(cache):
+    found = energy(UNIT, FLOW, cache_dir=cache, **WORK)
+    assert energy(UNIT, FLOW, cache_dir=cache, **WORK) == found  # from the cache
+    assert (found.unit, found.has_internal, tuple(found.parts)) == ("fJ", True, PARTS)
+    assert all(value > 0 for value in found.parts.values())
+    assert found.per_product == pytest.approx(sum(found.parts.values()))
+    cost, _ = measure_netlist(generate(UNIT), "mxdot_dot", FLOW, cache_dir=cache)
+    assert (found.clock_ps, found.registers) == (cost.delay_ps, cost.flipflops)
+    assert found.milliwatts == pytest.approx(found.per_block / cost.delay_ps)  # a block a cycle
+    assert 0 < found.glitches < found.per_product
+    assert 0 < found.error < found.per_product / 10
+    idle = found.idle
+    assert list(idle) == ["stalled", "waiting", "waiting, operands change", "zeros"]
+    floor = (found.parts["clock"] + found.parts["leakage"]) * 4 / cost.delay_ps
+    assert idle["waiting"] == pytest.approx(floor, rel=0.2)
+    assert idle["waiting"] < idle["waiting, operands change"] < found.milliwatts
+    assert idle["stalled"] < idle["zeros"] < found.milliwatts
+
+
+def test_a_slower_clock_leaks_longer_and_takes_less_power(cache):
+    fast = energy(UNIT, FLOW, cache_dir=cache, **WORK)
+    slow = energy(UNIT, FLOW, cache_dir=cache, clock_ps=2 * fast.clock_ps, **WORK)
+    assert slow.parts["leakage"] == pytest.approx(2 * fast.parts["leakage"], rel=0.02)
+    assert slow.parts["switching"] == pytest.approx(fast.parts["switching"])
+    assert slow.milliwatts == pytest.approx(fast.milliwatts / 2, rel=0.05)
+    least = f"{fast.clock_ps:.1f}"
+    with pytest.raises(ValueError, match=f"clock_ps must be from {least} .* to 1e9, not 5"):
+        energy(UNIT, FLOW, cache_dir=cache, clock_ps=5.0, **WORK)
+    with pytest.raises(ValueError, match="clock_ps is for the flow cells, and must be None"):
+        energy(UNIT, cache_dir=cache, clock_ps=5.0)
+
+
+def test_a_netlist_with_delays_ends_each_cycle_like_one_without(cache):
+    """All outputs of the simulation with glitches, against the one without delays."""
+    _, netlist = measure_netlist(generate(UNIT), "mxdot_dot", FLOW, cache_dir=cache)
+    library = library_of(FLOW)
+    timed = TimedNetlist(netlist, library, time_netlist(netlist, library))
+    run = Run(
+        UNIT, Activity(netlist, library, 4), Feed(UNIT, batches(UNIT, REGRESSION, 3, 200), 3, 4)
+    )
+    outputs = [step() for step in (run.reset, *[run.cycle] * 39)]
+    counts = simulate(timed, stimulus(timed, run), 0, 20_000.0, cache_dir=cache)
+    want = np.stack(
+        [np.hstack([unpack(words, 4) for words in out.values()]) for out in outputs[1:]], axis=1
+    )
+    varying = [isinstance(bit, int) for _, _, bit in netlist.outputs()]
+    np.testing.assert_array_equal(counts.results[:, 1:], want[:, :, varying])
+    assert 1000 < want.sum() < want.size - 1000
+
+
+def test_energy_without_power_tables(cache, tmp_path):
+    """A library without internal power spends capacitance alone, and the result says so."""
     liberty = tmp_path / "volts.lib"
     text = gates.liberty_text().replace("/* mxdot", "/* in \xb5m\xb2")
     text = text.replace('time_unit : "1ps"', 'nom_voltage : 2; time_unit : "1ps"')
     liberty.write_bytes(text.encode("latin-1"))  # as some vendors' are
-    config = UNIT
-    flow = Flow("cells", liberty=liberty, effort="area", timing="abc", sections=False)
-    found = energy(config, flow, cache_dir=cache, streams=16, cycles=16)
-    cost, _ = measure_netlist(generate(config), "mxdot_dot", flow, cache_dir=cache)
-    assert found.unit == "fJ"
-    assert found.clock == pytest.approx(2 * cost.flipflops * 2.0)
-    assert found.gates > 0
+    flow = Flow("cells", liberty=liberty, effort="area", sections=False)
+    found = energy(UNIT, flow, cache_dir=cache, **WORK)
+    assert not found.has_internal
+    assert (found.parts["internal"], found.parts["leakage"]) == (0, 0)
+    # 1 fF at 2 V per flip-flop and per buffer of the tree.
+    pins = found.registers + found.clock_buffers
+    assert found.parts["clock"] * 4 == pytest.approx(4 * pins)
+
+
+def test_a_component_for_hwcomponents(cache, monkeypatch):
+    """The file that AccelForge reads, with a stand-in for the package: it needs Python 3.12."""
+    found = energy(UNIT, FLOW, cache_dir=cache, **WORK)
+    cost, _ = measure_netlist(generate(UNIT), "mxdot_dot", FLOW, cache_dir=cache)
+    package = ModuleType("hwcomponents")
+
+    class ComponentModel:
+        def __init__(self, leak_power, area):
+            self.leak_power, self.area = leak_power, area
+
+    vars(package).update(ActionCost=Cost3, ComponentModel=ComponentModel, action=lambda f: f)
+    monkeypatch.setitem(sys.modules, "hwcomponents", package)
+    scope = {}
+    exec(component(UNIT, FLOW, cost, found), scope)
+    unit = scope["MxdotE2m1Aligned6X4Stages4Ihp"]()
+    assert unit.component_name[1] == "mxdot_e2m1_aligned_6_x4_stages_4_ihp"
+    assert unit.area == pytest.approx(cost.area * 1e-12)
+    period = cost.delay_ps * 1e-12
+    assert unit.leak_power * period == pytest.approx(found.parts["leakage"] * 4e-15)
+    block = unit.compute()
+    assert block.energy == pytest.approx((found.per_product - found.parts["leakage"]) * 4e-15)
+    assert (block.latency, block.throughput) == pytest.approx((4 * period, 1 / period))
+    assert unit.wait().energy + unit.leak_power * period == pytest.approx(
+        found.idle["waiting"] * 1e-3 * period
+    )
+    assert unit.stall().energy < unit.compute_zeros().energy < block.energy
+    with pytest.raises(ValueError, match="lanes must be 4, not 8"):
+        scope["MxdotE2m1Aligned6X4Stages4Ihp"](lanes=8)
+    generic = energy(UNIT, cache_dir=cache, streams=32, cycles=20)
+    with pytest.raises(ValueError, match="not the flow gates"):
+        component(UNIT, Flow(), cost, generic)
 
 
 @pytest.mark.parametrize("config", [INTEGER, MICRO], ids=str)

@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         flow = Flow.of_process(args.process, sections=False, **options)
     else:
         flow = Flow(args.flow or "cells", liberty=args.liberty or (), sections=False, **options)
+    if args.component is not None and flow.kind != "cells":
+        raise ValueError("a component needs a process or a library, not the flow gates")
     result = energy(
         config, flow, cache_dir=args.cache, data=args.data, seed=args.seed, clock_ps=args.clock_ps
     )

@@ -279,7 +279,7 @@ class _Joules:
         }
 
     def _idle(self, busy: Run) -> Iterator[tuple[str, float]]:
-        config, netlist, library = busy.config, self.timed.netlist, self.timed.library
+        config, activity = busy.config, busy.activity
         streams = min(IDLE_STREAMS, busy.streams)
         fill = config.latency * config.interval + 2
         settle = 2 * fill + config.latency
@@ -289,7 +289,8 @@ class _Joules:
             ("waiting, operands change", {"valid": False}),
             ("zeros", {"zeros": True}),
         ):
-            run = Run(config, Activity(netlist, library, streams), busy.feed.part(streams))
+            activity.restart(streams)
+            run = Run(config, activity, busy.feed.part(streams))
             run.reset()
             for _ in range(fill):
                 run.cycle()

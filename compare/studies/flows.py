@@ -29,7 +29,7 @@ class Synthesis:
     target_levels: tuple[int, ...] = ()
     effort: str = "speed"
     energy: bool = True
-    """Measure the energy proxy of generated units in the flows `gates` and `cells`."""
+    """Measure the energy of generated units in the flows `gates` and `cells`."""
     sections: bool | None = None
     """Value for `Flow.sections`."""
 

@@ -16,7 +16,7 @@ liberty = "cells.lib"                      # relative to this file; a list where
 target_ps = [500, 1000]                    # each flow that takes targets runs for each
 target_levels = "30..50/10"
 effort = "speed"                           # or area, where there is no target
-energy = true                              # the energy proxy, a few seconds for each unit
+energy = true                              # the energy of a product, a few seconds for each unit
 [accuracy]
 data = ["normal", "real"]
 lengths = [32, 4096]

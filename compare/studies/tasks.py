@@ -47,7 +47,7 @@ ENCODER_TOOLS = ("torch", "transformers", "sentence-transformers", "gt-all-minil
 SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
 """Rough relative time of flows, for the estimate of the remaining time."""
 WITH_ENERGY = ("gates", "cells")
-"""Flows with netlists for the energy proxy."""
+"""Flows with netlists for energies."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class CostTask:
         }
 
     def _energy(self, unit: Generated, verilog: str) -> dict[str, Any]:
-        """Entry `energy`, or `energy_error`: area and delay stand without a proxy."""
+        """Entry `energy`, or `energy_error`: area and delay stand without it."""
         options = {"cache_dir": self.cache_dir, "verilog": verilog}
         try:
             return {"energy": self.tools.energy(unit.config, self.flow, **options).to_dict()}

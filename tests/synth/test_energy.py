@@ -1,12 +1,15 @@
 """Switching activity by hand, the synthesised netlist against the golden model, energies."""
 
+import json
 import sys
 from collections import namedtuple
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from mxdot.cli import main
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.trace import FLAG_NAMES
@@ -255,3 +258,37 @@ def test_energy_needs_cells(cache):
         energy(UNIT, Flow("xilinx"), cache_dir=cache)
     with pytest.raises(ValueError, match="streams must be from 1 to 65536, not 0"):
         energy(UNIT, cache_dir=cache, streams=0)
+
+
+COMMAND = ("energy", "--format", "e2m1", "--accumulator", "aligned:6", "--lanes", "4")
+
+
+def test_the_command_says_what_a_product_costs(cache, capsys, tmp_path):
+    words = [*COMMAND, "--process", "ihp", "--effort", "area", "--cache", str(cache)]
+    file = tmp_path / "unit.py"
+    assert main([*words, "--component", str(file)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines[1:7]] == ["energy", *PARTS, "glitches"]
+    assert lines[1][-3:] == ["fJ", "a", "product"]
+    assert "class MxdotE2m1Aligned6X4Stages4Ihp(ComponentModel):" in file.read_text()
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sum(found["parts"].values()) == pytest.approx(found["per_product"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--process", "ihp", "--flow", "cells"], "flow and process exclude each other"),
+        (["--flow", "xilinx"], "a netlist of cells is for the flows gates and cells, not xilinx"),
+        (["--process", "tsmc"], "process must be one of"),
+        (["--process", "gates", "--component", "unit.py"], "a component needs a process"),
+    ],
+)
+def test_bad_options_are_one_line(options, message, cache, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*COMMAND, *options, "--cache", str(cache)]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert not Path("unit.py").exists()

@@ -73,8 +73,9 @@ def power(timed: TimedNetlist, counts: Counts) -> Power:
             internal[at] += energy
             glitches[at] += energy * share[group.outs[:, output]]
         leakage[at] = counts.states[index] @ leakage_of(kind, library) / counts.states[index].sum(1)
-    spent = switching, internal, clock, clock_net, glitches
-    return Power(*(values / counts.cycles for values in spent), leakage)
+    for values in (switching, internal, clock, clock_net, glitches):
+        values /= counts.cycles
+    return Power(switching, internal, clock, clock_net, glitches, leakage)
 
 
 def _input_energy(timed: TimedNetlist, group: Group, pin: int, counts: Ints) -> Floats:

@@ -5,6 +5,7 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,7 +145,7 @@ def test_energy_of_gates(cache):
 
 
 FLOW = Flow("cells", process="ihp", effort="area", sections=False)
-WORK = {"streams": 8, "cycles": 16}
+WORK: dict[str, Any] = {"streams": 8, "cycles": 16}
 PARTS = ("switching", "internal", "clock", "leakage")
 
 
@@ -155,13 +156,17 @@ def test_energy_in_a_process(cache):
     assert all(value > 0 for value in found.parts.values())
     assert found.per_product == pytest.approx(sum(found.parts.values()))
     cost, _ = measure_netlist(generate(UNIT), "mxdot_dot", FLOW, cache_dir=cache)
-    assert (found.clock_ps, found.registers) == (cost.delay_ps, cost.flipflops)
-    assert found.milliwatts == pytest.approx(found.per_block / cost.delay_ps)  # a block a cycle
+    period = cost.delay_ps
+    assert period is not None
+    assert found.glitches is not None
+    assert found.milliwatts is not None
+    assert (found.clock_ps, found.registers) == (period, cost.flipflops)
+    assert found.milliwatts == pytest.approx(found.per_block / period)  # a block a cycle
     assert 0 < found.glitches < found.per_product
     assert 0 < found.error < found.per_product / 10
     idle = found.idle
     assert list(idle) == ["stalled", "waiting", "waiting, operands change", "zeros"]
-    floor = (found.parts["clock"] + found.parts["leakage"]) * 4 / cost.delay_ps
+    floor = (found.parts["clock"] + found.parts["leakage"]) * 4 / period
     assert idle["waiting"] == pytest.approx(floor, rel=0.2)
     assert idle["waiting"] < idle["waiting, operands change"] < found.milliwatts
     assert idle["stalled"] < idle["zeros"] < found.milliwatts
@@ -169,6 +174,8 @@ def test_energy_in_a_process(cache):
 
 def test_a_slower_clock_leaks_longer_and_takes_less_power(cache):
     fast = energy(UNIT, FLOW, cache_dir=cache, **WORK)
+    assert fast.clock_ps is not None
+    assert fast.milliwatts is not None
     slow = energy(UNIT, FLOW, cache_dir=cache, clock_ps=2 * fast.clock_ps, **WORK)
     assert slow.parts["leakage"] == pytest.approx(2 * fast.parts["leakage"], rel=0.02)
     assert slow.parts["switching"] == pytest.approx(fast.parts["switching"])
@@ -230,6 +237,7 @@ def test_a_component_for_hwcomponents(cache, monkeypatch):
     unit = scope["MxdotE2m1Aligned6X4Stages4Ihp"]()
     assert unit.component_name[1] == "mxdot_e2m1_aligned_6_x4_stages_4_ihp"
     assert unit.area == pytest.approx(cost.area * 1e-12)
+    assert cost.delay_ps is not None
     period = cost.delay_ps * 1e-12
     assert unit.leak_power * period == pytest.approx(found.parts["leakage"] * 4e-15)
     block = unit.compute()

@@ -33,6 +33,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="clock period (default: the unit's longest path)",
     )
     parser.add_argument(
+        "--sections",
+        action="store_true",
+        help="the energy of each section too, by a second synthesis",
+    )
+    parser.add_argument(
         "--data",
         default="normal",
         help="data set or FILE.npz with tensors (default: %(default)s)",
@@ -82,7 +87,13 @@ def run(args: argparse.Namespace) -> int:
     if args.component is not None and flow.kind != "cells":
         raise ValueError("a component needs a process or a library, not the flow gates")
     result = energy(
-        config, flow, cache_dir=args.cache, data=args.data, seed=args.seed, clock_ps=args.clock_ps
+        config,
+        flow,
+        cache_dir=args.cache,
+        data=args.data,
+        seed=args.seed,
+        clock_ps=args.clock_ps,
+        sections=args.sections,
     )
     if args.component is not None:
         top = default_top(config)
@@ -111,6 +122,9 @@ def describe(config: DotConfig, flow: "Flow", result: "Energy") -> str:
         lines.append(_row("power", f"{result.milliwatts:,.3f} mW"))
         lines += [_row(f"  {name}", f"{value:,.3f} mW") for name, value in result.idle.items()]
         lines.append(_row("clock tree", f"{result.clock_buffers} buffers, estimated"))
+    if result.sections:
+        lines.append(_row("sections, kept apart", f"{sum(result.sections.values()):,.1f}"))
+        lines += [_row(f"  {name}", f"{value:,.2f}") for name, value in result.sections.items()]
     return "\n".join(lines)
 
 

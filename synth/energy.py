@@ -20,16 +20,20 @@ from numpy.typing import NDArray
 from ..model import DotConfig
 from ..model.errors import integer
 from ..sim.dot.item import Batch
+from ..util.scratch import scratch
 from ..util.yosys import Netlist
 from .activity import Activity
-from .asic import surroundings
+from .asic import Asic, surroundings
+from .errors import naming
 from .feed import NORMAL, Feed, Run, batches
-from .flow import Flow, digest_of, library_of
+from .flow import Cost, Flow, digest_of, library_of
 from .glitches import TimedNetlist, simulate
 from .liberty import Library
 from .measure import TIME_LIMIT, Cache, measure_netlist
 from .power import clock_tree, power
 from .processes import PROCESSES
+from .scripts import Design
+from .section_energy import by_section, flattened
 from .static_timing import time_netlist
 
 STREAMS, CYCLES = {"gates": 256, "cells": 32}, 48
@@ -40,7 +44,7 @@ CLOCK_PIN = 1.0
 """NAND2 equivalents that the clock charges per flip-flop in the flow `gates`."""
 CODE = (
     *("activity.py", "energy.py", "feed.py", "glitches.cc", "glitches.py", "power.py"),
-    *("power_tables.py", "static_timing.py"),
+    *("power_tables.py", "section_energy.py", "static_timing.py"),
 )
 """Files that decide a result."""
 
@@ -77,6 +81,10 @@ class Energy:
     """Milliwatts of other work: `stalled` (no result is taken), `waiting` (no block is offered,
     operands stay), `waiting, operands change`, and `zeros` (blocks of elements that are 0).
     """
+    sections: dict[str, float] = field(default_factory=dict)
+    """Energy per product of each section where asked for, of a netlist that keeps them apart;
+    `(top)` has pipeline registers and handshake, `clock tree` the estimated buffers.
+    """
     registers: int = 0
     """Flip-flops."""
     clock_buffers: int = 0
@@ -102,6 +110,7 @@ def energy(
     streams: int | None = None,
     cycles: int = CYCLES,
     clock_ps: float | None = None,
+    sections: bool = False,
     limit: float = TIME_LIMIT,
 ) -> Energy:
     """The energy of a unit, for the flows `gates` and `cells`.
@@ -110,7 +119,8 @@ def energy(
     `compare.accuracy` (normal, ...) or a file of tensors, quantised, or `regression`, the traffic
     of `mxdot sim`. The netlist runs with `streams` sequences of blocks, a block offered in every
     cycle; `cycles` of each are counted after the pipeline has filled. clock_ps: the clock period,
-    at least the unit's longest path, which is the default. Cached as in `measure`.
+    at least the unit's longest path, which is the default. sections: the energy of each section
+    too, by a second synthesis (`cells`). Cached as in `measure`.
     """
     from ..hw.verilog import default_top, generate
 
@@ -126,7 +136,7 @@ def energy(
     fill = config.latency * config.interval + 2
     products = batches(config, data, seed, streams * (cycles + fill))
     options = flow.to_dict() | {"liberty": None}
-    parts = [streams, cycles, period, cost.tool, _digest(flow, products)]
+    parts = [streams, cycles, period, sections, cost.tool, _digest(flow, products)]
     store = Cache(cache_dir)
     key = store.key(text, options, seed, *parts)
     kept = store.read(key, "energy")
@@ -140,11 +150,25 @@ def energy(
         result = _switched(run, library, fill, cycles)
     else:
         result = _Joules(netlist, library, flow, period, cache_dir).of(run, fill, cycles)
+        if sections:
+            apart = kept_netlist(text, top, flow, cost, limit)
+            run = Run(config, Activity(apart, library, streams), feed.part(streams))
+            joules = _Joules(apart, library, flow, period, cache_dir)
+            result = replace(result, sections=joules.sections(run, fill, cycles))
     result = replace(
         result, data=data, tool=cost.tool, seconds=round(time.perf_counter() - started, 3)
     )
     store.write(key, "energy", result.to_dict())
     return result
+
+
+def kept_netlist(text: str, top: str, flow: Flow, cost: Cost, limit: float) -> Netlist:
+    """The netlist of a synthesis that keeps the sections apart."""
+    design = Design(text, top, (), False, "design.v")
+    effort = cost.extra["effort"]
+    aim = cost.delay_ps if effort in ("speed", "balanced") else cost.extra["abc_target_ps"]
+    with scratch("synth") as directory, naming(directory):
+        return flattened(Asic(design, flow, directory, limit).kept(effort, aim))
 
 
 def _period(flow: Flow, clock_ps: float | None, delay_ps: float | None) -> float | None:
@@ -263,6 +287,22 @@ class _Joules:
             clock_buffers=self.tree.buffers,
             has_internal=self.timed.library.has_power,
         )
+
+    def sections(self, run: Run, fill: int, cycles: int) -> dict[str, float]:
+        """Energy of a product in each section, the largest first."""
+        _busy(run, fill, cycles)
+        rate = run.blocks / (cycles * run.streams) * run.config.lanes
+        bits = stimulus(self.timed, run)
+        counts = simulate(
+            self.timed, bits, len(run.inputs) - cycles, self.period_ps, cache_dir=self.cache_dir
+        )
+        spent = power(self.timed, counts)
+        cells = spent.switching + spent.internal + spent.clock_internal + spent.clock_switching
+        cells += spent.leakage_nw * self.period_ps * 1e-6
+        found = by_section(self.timed.cells, (cells / rate).tolist())
+        leakage = self.tree.leakage_nw * self.period_ps * 1e-6
+        found["clock tree"] = (self.tree.energy_fj + leakage) / rate
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def _spent(self, bits: NDArray[np.uint8], skipped: int) -> dict[str, float]:
         """Femtojoules per cycle by cause; `glitches` is a part of others."""

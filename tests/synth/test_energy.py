@@ -18,11 +18,13 @@ from mxdot.sim.dot.item import predict
 from mxdot.synth import Flow, SynthesisError, energy, gates, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
 from mxdot.synth.component import component
-from mxdot.synth.energy import stimulus
+from mxdot.synth.energy import kept_netlist, stimulus
 from mxdot.synth.feed import REGRESSION, Feed, Run, batches
 from mxdot.synth.flow import library_of
 from mxdot.synth.glitches import TimedNetlist, simulate
+from mxdot.synth.section_energy import by_section, flattened, section_of
 from mxdot.synth.static_timing import time_netlist
+from mxdot.util.yosys import Cell, Netlist
 
 Cost3 = namedtuple("Cost3", "energy latency throughput")
 UNIT = DotConfig("e2m1", 4, "aligned:6")
@@ -300,3 +302,52 @@ def test_bad_options_are_one_line(options, message, cache, capsys, tmp_path, mon
     assert len(errors) == 1
     assert message in errors[0]
     assert not Path("unit.py").exists()
+
+
+def test_energy_of_sections(cache):
+    """Sections of a netlist that keeps them apart, which computes the same."""
+    found = energy(UNIT, FLOW, cache_dir=cache, sections=True, **WORK)
+    sections = found.sections
+    assert {"(top)", "clock tree", "multiply", "align", "round"} <= set(sections)
+    assert list(sections.values()) == sorted(sections.values(), reverse=True)
+    assert sum(sections.values()) == pytest.approx(found.per_product, rel=0.2)
+    flat = energy(UNIT, FLOW, cache_dir=cache, **WORK)
+    assert flat.sections == {}
+    assert flat.parts == found.parts
+
+
+def test_a_netlist_of_sections_computes_what_the_flat_one_does(cache):
+    cost, netlist = measure_netlist(generate(UNIT), "mxdot_dot", FLOW, cache_dir=cache)
+    apart = kept_netlist(generate(UNIT), "mxdot_dot", FLOW, cost, 600)
+    assert len({section_of(cell) for cell in apart.cells}) > 5
+    library, results = library_of(FLOW), []
+    for each in (netlist, apart):
+        feed = Feed(UNIT, batches(UNIT, REGRESSION, 3, 200), 3, 4)
+        run = Run(UNIT, Activity(each, library, 4), feed)
+        results.append([run.reset(), *(run.cycle() for _ in range(39))])
+    assert results[0] == results[1]
+
+
+def test_instances_may_join_nets_of_the_top():
+    """A net that passes through, a constant output, and one net at two outputs."""
+    inner = Netlist(
+        "inner",
+        {name: (direction, bits) for name, direction, bits in (
+            ("a", "input", [2]), ("same", "output", [2]), ("low", "output", ["0"]),
+            ("n", "output", [5]), ("m", "output", [5]),
+        )},
+        [Cell("g", "INV", {"A": [2], "Y": [5]})],
+    )  # fmt: skip
+    pins = {"a": [2], "same": [3], "low": [4], "n": [5], "m": [6]}
+    top = Netlist(
+        "t",
+        {"a": ("input", [2]), "y": ("output", [3, 4, 5, 6, 7])},
+        [Cell("part", "inner", pins), Cell("h", "INV", {"A": [6], "Y": [7]})],
+    )
+    flat = flattened({"": top, "t": top, "inner": inner})
+    assert flat.ports == {"a": ("input", [2]), "y": ("output", [2, "0", 5, 5, 7])}
+    assert [(cell.name, cell.pins) for cell in flat.cells] == [
+        ("part.g", {"A": [2], "Y": [5]}),
+        ("(top).h", {"A": [5], "Y": [7]}),
+    ]
+    assert by_section(flat.cells, [1.0, 2.0]) == {"part": 1.0, "(top)": 2.0}

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from liberty_texts import LIBRARY
-from mxdot.synth import SynthesisError
+from mxdot.synth import SynthesisError, tools
 from mxdot.synth.delay_tables import Table
 from mxdot.synth.glitches import TimedNetlist, simulate
 from mxdot.synth.liberty import parse
+from mxdot.synth.opensta import sta_power
 from mxdot.synth.power import clock_tree, power
-from mxdot.synth.static_timing import time_netlist
+from mxdot.synth.static_timing import Surroundings, time_netlist
 from mxdot.util.yosys import Cell, Netlist
 
 POWER = """
@@ -229,3 +230,35 @@ def test_tables_of_arrays_are_tables_of_numbers():
     single = [table(x, y) for x, y in points.tolist()]
     np.testing.assert_allclose(table.at(points[:, 0], points[:, 1]), single)
     assert Table((0,), (0,), ((7,),)).at(np.zeros(2), np.zeros(2)).tolist() == [7, 7]
+
+
+REPORT = """Group                       Internal       Switching         Leakage           Total
+Sequential           1.0e-04 1.9e-05 1.8e-07 1.5e-04  16.5%
+Total                4.5e-04 5.5e-04 6.5e-07 9.2e-04 100.0%
+"""
+
+
+@pytest.mark.parametrize("report", [REPORT, "nothing"])
+def test_power_by_opensta(report, tmp_path, monkeypatch):
+    """A stand-in for the program: the script that it is given, and its report read."""
+    program = tmp_path / "any-sta"
+    program.write_text(f"#!/bin/sh\necho \"$@\" > words\ncat <<'END'\n{report}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(tools.STA, str(program))
+    design, _ = netlist(["DFF CK=clk D=d Q=y"], "clk d")
+
+    def ask():
+        return sta_power(
+            design, parse(POWER, "hand"), tmp_path, libraries=["cells.lib"],
+            around=Surroundings(), period_ps=500.0, vcd="run.vcd", source="d", limit=60,
+        )  # fmt: skip
+
+    if report == "nothing":
+        with pytest.raises(SynthesisError, match="OpenSTA on d reports no power: nothing"):
+            ask()
+        return
+    assert ask() == pytest.approx({"internal": 0.45, "switching": 0.55, "leakage": 6.5e-4})
+    script = (tmp_path / "script.tcl").read_text()
+    assert "create_clock -name n2 -period 500 [get_ports n2]" in script
+    assert script.index("link_design mapped") < script.index("read_vcd -scope mapped run.vcd")
+    assert "c0 (" in (tmp_path / "mapped.v").read_text()

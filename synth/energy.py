@@ -149,11 +149,11 @@ def energy(
     if period is None:
         result = _switched(run, library, fill, cycles)
     else:
-        result = _Joules(netlist, library, flow, period, cache_dir).of(run, fill, cycles)
+        result = Joules(netlist, library, flow, period, cache_dir).of(run, fill, cycles)
         if sections:
             apart = kept_netlist(text, top, flow, cost, limit)
             run = Run(config, Activity(apart, library, streams), feed.part(streams))
-            joules = _Joules(apart, library, flow, period, cache_dir)
+            joules = Joules(apart, library, flow, period, cache_dir)
             result = replace(result, sections=joules.sections(run, fill, cycles))
     result = replace(
         result, data=data, tool=cost.tool, seconds=round(time.perf_counter() - started, 3)
@@ -241,7 +241,7 @@ def _switched(run: Run, library: Library, fill: int, cycles: int) -> Energy:
     )
 
 
-class _Joules:
+class Joules:
     """Energy and power of one netlist at one clock."""
 
     def __init__(
@@ -318,6 +318,10 @@ class _Joules:
             "activity": float(counts.changes.mean()) / counts.cycles,
         }
 
+    def milliwatts(self, bits: NDArray[np.uint8], skipped: int) -> float:
+        """Power of the cycles of a stimulus after the first `skipped`."""
+        return _total(self._spent(bits, skipped)) / self.period_ps
+
     def _idle(self, busy: Run) -> Iterator[tuple[str, float]]:
         config, activity = busy.config, busy.activity
         streams = min(IDLE_STREAMS, busy.streams)
@@ -336,8 +340,8 @@ class _Joules:
                 run.cycle()
             for _ in range(settle + IDLE_CYCLES):
                 run.cycle(**work)
-            spent = self._spent(stimulus(self.timed, run), len(run.inputs) - IDLE_CYCLES)
-            yield name, _total(spent) / self.period_ps
+            bits = stimulus(self.timed, run)
+            yield name, self.milliwatts(bits, len(run.inputs) - IDLE_CYCLES)
 
 
 def _total(spent: dict[str, float]) -> float:

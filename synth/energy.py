@@ -127,6 +127,7 @@ def energy(
     flow = flow or Flow()
     if streams is None:
         streams = STREAMS.get(flow.kind, 1)
+    integer("seed", seed, 0, 2**63 - 1)
     integer("streams", streams, 1, 65536)
     integer("cycles", cycles, 1, 10**6)
     top = default_top(config)

@@ -15,7 +15,7 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.dot.item import predict
-from mxdot.synth import Flow, SynthesisError, energy, gates, measure_netlist
+from mxdot.synth import Flow, SynthesisError, energy, gates, glitches, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
 from mxdot.synth.component import component
 from mxdot.synth.energy import kept_netlist, stimulus
@@ -222,6 +222,22 @@ def test_energy_without_power_tables(cache, tmp_path):
     assert found.parts["clock"] * 4 == pytest.approx(4 * pins)
 
 
+def test_energy_of_a_users_tensors(cache, tmp_path):
+    """Operands of zeros from a file take what blocks of zeros take."""
+    zeros = np.zeros((4, 256), np.float32)
+    np.savez(tmp_path / "own.npz", x=zeros, y=zeros)
+    file = str(tmp_path / "own.npz")
+    found = energy(UNIT, FLOW, cache_dir=cache, data=file, **WORK)
+    assert found.data == file
+    assert found.milliwatts == pytest.approx(found.idle["zeros"], rel=0.1)
+
+
+def test_a_missing_compiler_is_one_line(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(glitches.shutil, "which", lambda name: None)
+    with pytest.raises(SynthesisError, match=r"^g\+\+ not found; it compiles the simulation"):
+        energy(UNIT, FLOW, cache_dir=cache, seed=9, **WORK)
+
+
 def test_a_component_for_hwcomponents(cache, monkeypatch):
     """The file that AccelForge reads, with a stand-in for the package: it needs Python 3.12."""
     found = energy(UNIT, FLOW, cache_dir=cache, **WORK)
@@ -290,6 +306,7 @@ def test_the_command_says_what_a_product_costs(cache, capsys, tmp_path):
     ("options", "message"),
     [
         (["--process", "ihp", "--flow", "cells"], "flow and process exclude each other"),
+        (["--process", "ihp", "--seed", "-1"], "seed must be from 0 to"),
         (["--flow", "xilinx"], "a netlist of cells is for the flows gates and cells, not xilinx"),
         (["--process", "tsmc"], "process must be one of"),
         (["--process", "gates", "--component", "unit.py"], "a component needs a process"),

@@ -43,11 +43,11 @@ class Row:
     delay_ps: float | None = _column("longest path between registers", "ps")
     fmax_mhz: float | None = _column("clock frequency", "MHz")
     energy: float | None = _column(
-        "energy of one product of two elements, of normal data; see docs/cost.md",
+        "energy proxy of one product, switched by normal data; see docs/cost.md",
         "`energy_unit`",
     )
     energy_unit: str | None = _column("NAND2 equivalents of area switched, or fJ")
-    energy_error: str | None = _column("why there is no energy, in one line; no failed row")
+    energy_error: str | None = _column("why the energy proxy failed, in one line; no failed row")
     data: str | None = _column("the data set of the accuracy; empty for none")
     length: int | None = _column("length of the dot products of the accuracy that follows")
     count: int | None = _column("dot products evaluated at each length")

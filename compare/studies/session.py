@@ -110,12 +110,12 @@ def _by_data(task: Any) -> str:
 
 
 def energy_notes(rows: Iterable[Row]) -> list[str]:
-    """One note per reason why units have no energy."""
+    """One note per reason why units have no energy proxy."""
     units: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.energy_error is not None:
             units.setdefault(row.energy_error, {})[f"{row.unit} ({row.flow})"] = None
-    return [f"no energy of {listed(list(names))}: {why}" for why, names in units.items()]
+    return [f"no energy proxy of {listed(list(names))}: {why}" for why, names in units.items()]
 
 
 def row_of(

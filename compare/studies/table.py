@@ -276,7 +276,8 @@ def _columns(units: Sequence[Cells], beside: Beside) -> dict[str, tuple[Justify,
         for column in _PROCESS:
             columns[f"{name} ({column})"] = ("right", _elsewhere(found, column))
     energy_unit = next((row.energy_unit for row in first if row.energy_unit), "")
-    columns[f"energy ({energy_unit} a product)"] = ("right", lambda c: _number(c[0].energy))
+    per = " a product" if energy_unit == "fJ" else ""
+    columns[f"energy ({energy_unit}{per})"] = ("right", lambda c: _number(c[0].energy))
     for data in dict.fromkeys(row.data for cells in units for row in cells):
         if data is not None:
             columns[data] = ("right", _accuracy(data))

@@ -197,7 +197,7 @@ def test_an_encoder_that_fails_leaves_the_other_columns(tmp_path):
     assert found.sqnr_total_db
 
 
-def test_without_an_energy_a_row_keeps_its_area_and_says_why(tmp_path, capsys):
+def test_without_an_energy_proxy_a_row_keeps_its_area_and_says_why(tmp_path, capsys):
     study = Study("t", (swept("e4m3", "aligned:6..9", "8"),), sampling=Sampling((32,), 4))
     tools = replace(FAKES, energy=broken)
     found = compare(study, tmp_path, processes(1), Quiet(), tools=tools)
@@ -208,7 +208,7 @@ def test_without_an_energy_a_row_keeps_its_area_and_says_why(tmp_path, capsys):
         assert r.depth
     assert found.failed == []
     names = ", ".join(f"e4m3 aligned:{f} x8 stages 4 (gates)" for f in (6, 7, 8))
-    note = f"no energy of {names} and 1 more: ArithmeticError: no number"
+    note = f"no energy proxy of {names} and 1 more: ArithmeticError: no number"
     assert found.notes == (note,)
     show(Console(width=200), found)
     assert f"note: {note}" in capsys.readouterr().out

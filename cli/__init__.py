@@ -15,7 +15,8 @@ from .parser import Parser
 
 COMMANDS = (
     *("sim", "verilog", "vectors", "run-layer"),
-    *("synth", "energy", "compare", "array", "probe", "verify", "evaluate"),
+    *("synth", "compare", "array", "probe", "verify", "evaluate"),
+    "energy",
 )
 
 

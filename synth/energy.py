@@ -7,6 +7,7 @@ docs/cost.md has the method.
 """
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from ..model import DotConfig
 from ..model.errors import integer
 from ..sim.dot.item import Batch
-from ..util.scratch import scratch
 from ..util.yosys import Netlist
 from .activity import Activity
 from .asic import Asic, surroundings
@@ -168,8 +168,8 @@ def kept_netlist(text: str, top: str, flow: Flow, cost: Cost, limit: float) -> N
     design = Design(text, top, (), False, "design.v")
     effort = cost.extra["effort"]
     aim = cost.delay_ps if effort in ("speed", "balanced") else cost.extra["abc_target_ps"]
-    with scratch("synth") as directory, naming(directory):
-        return flattened(Asic(design, flow, directory, limit).kept(effort, aim))
+    with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name, naming(Path(name)):
+        return flattened(Asic(design, flow, Path(name), limit).kept(effort, aim))
 
 
 def _period(flow: Flow, clock_ps: float | None, delay_ps: float | None) -> float | None:

@@ -7,6 +7,7 @@ inertial: a pulse shorter than a cell's delay does not pass it. Wires have no de
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..util.cache import digest, is_whole, locked, seal
-from ..util.files import beside
-from ..util.scratch import scratch
+from ..util.files import write_file
 from ..util.yosys import Bit, Cell, Netlist
 from .delay_tables import Arc
 from .errors import SynthesisError
@@ -265,8 +265,9 @@ def simulate(
     """
     program = _program(cache_dir)
     streams, cycles, _ = stimulus.shape
-    with scratch("glitches") as directory:
-        design, inputs, result = (directory / name for name in ("design", "stimulus", "result"))
+    with tempfile.TemporaryDirectory(prefix="mxdot-glitches-") as name:
+        directory = Path(name)
+        design, inputs, result = (directory / file for file in ("design", "stimulus", "result"))
         _write(design, _design(timed, period_ps))
         _write(inputs, [np.array([streams, cycles, skipped], np.int32), stimulus.reshape(-1)])
         command = [str(program), str(design), str(inputs), str(result)]
@@ -297,12 +298,14 @@ def _program(cache_dir: Path) -> Path:
     program = cache_dir.resolve() / f"glitches-{key[:16]}"
     with locked(program.with_suffix(".lock")):
         if not is_whole(program, key):
-            with beside(program) as made:
+            with tempfile.TemporaryDirectory(prefix="mxdot-glitches-") as name:
+                made = Path(name) / "glitches"
                 command = [compiler, *FLAGS, str(SOURCE), "-o", str(made)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     lines = done.stderr.strip().splitlines() or ["no message"]
                     raise SynthesisError(f"g++ on {SOURCE.name}: {lines[0]}")
+                write_file(program, made.read_bytes())
             program.chmod(0o755)
             seal(program, key)
     return program

@@ -18,6 +18,7 @@ from .parser import Parser, with_nearest
 COMMANDS = (
     *("compute", "machines", "sim", "verilog", "vectors", "run-layer"),
     *("synth", "compare", "array", "probe", "verify", "evaluate"),
+    "energy",
 )
 
 

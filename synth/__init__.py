@@ -1,4 +1,4 @@
-"""mxdot.synth: area, delay and an energy proxy of Verilog, by synthesis.
+"""mxdot.synth: area, delay and energy of Verilog, by synthesis.
 
 cost = measure(generate(config), "mxdot_dot", Flow(), cache_dir=Path("build/cost"))
 cost.nand2, cost.depth, cost.flipflops, cost.stages

@@ -54,6 +54,13 @@ class Activity:
         self.cycles = 0
         """Cycles since the last `clear`."""
 
+    def restart(self, streams: int) -> None:
+        """Set all registers to 0, for this number of streams."""
+        self.ones = (1 << streams) - 1
+        self._state = [0] * len(self._state)
+        self._values = [0] * len(self._values)
+        self.clear()
+
     def clear(self) -> None:
         """Start counting from 0."""
         self.changes[:] = 0

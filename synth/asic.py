@@ -186,12 +186,13 @@ class Asic:
         No section is asked to be faster than the whole: alone it would be made as fast as possible.
         """
         aim = found.abc_ps if found.effort in ("speed", "balanced") else found.aim
-        script = mapped(
-            self.design, self.flow, found.effort, aim, keep=True, adders=bool(self.adders)
-        )
+        return sections(self.kept(found.effort, aim), _measure(found.library))
+
+    def kept(self, effort: str, aim: float | None) -> dict[str, Netlist]:
+        """Map with the instances of the top apart; the modules as `load` reads them."""
+        script = mapped(self.design, self.flow, effort, aim, keep=True, adders=bool(self.adders))
         run_yosys(script, self.directory, self.design.source, self.limit)
-        modules = load(self.directory / "netlist.json")
-        return sections(modules, _measure(found.library))
+        return load(self.directory / "netlist.json")
 
     def cost(self, found: Mapped) -> Cost:
         """Cost of a mapped design, without `seconds`."""

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .errors import SynthesisError
 from .liberty_syntax import Group, finite
 
@@ -35,6 +38,16 @@ class Table:
     values: tuple[tuple[float, ...], ...]
     """One row per entry of `x`."""
 
+    def at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Interpolate the values at many points."""
+        values = np.array(self.values)
+        i, u = _places(self.x, x)
+        j, v = _places(self.y, y)
+        right, down = np.minimum(j + 1, len(self.y) - 1), np.minimum(i + 1, len(self.x) - 1)
+        low = values[i, j] * (1 - v) + values[i, right] * v
+        high = values[down, j] * (1 - v) + values[down, right] * v
+        return low * (1 - u) + high * u
+
     def __call__(self, x: float, y: float) -> float:
         """Interpolate the value at a point."""
         i, u = _place(self.x, x)
@@ -53,6 +66,17 @@ def _place(axis: Sequence[float], at: float) -> tuple[int, float]:
         return 0, 0.0
     i = min(max(bisect_right(axis, at) - 1, 0), len(axis) - 2)
     return i, (at - axis[i]) / (axis[i + 1] - axis[i])
+
+
+def _places(
+    axis: Sequence[float], at: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """`_place` of many points."""
+    if len(axis) == 1:
+        return np.zeros(at.shape, np.intp), np.zeros(at.shape)
+    points = np.array(axis)
+    i = np.clip(np.searchsorted(points, at, "right") - 1, 0, len(axis) - 2)
+    return i, (at - points[i]) / (points[i + 1] - points[i])
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,7 @@ def cell_timing(cell: Group, templates: Mapping[str, Group], source: str) -> Cel
                 loads[name] = _load(pin, source)
             for timing in pin.of("timing"):
                 kind = timing.attributes.get("timing_type", "combinational")
-                tables = {t.kind: _table(t, templates, source) for t in timing.groups}
+                tables = {t.kind: read_table(t, templates, source) for t in timing.groups}
                 if kind in SETUP:
                     pair = (tables.get("rise_constraint"), tables.get("fall_constraint"))
                     setups.setdefault(name, []).append(pair)
@@ -118,7 +142,8 @@ def _arcs(timing: Group, tables: Mapping[str, Table]) -> list[Arc]:
     ]
 
 
-def _table(table: Group, templates: Mapping[str, Group], source: str) -> Table:
+def read_table(table: Group, templates: Mapping[str, Group], source: str) -> Table:
+    """Read a table; SynthesisError, naming `source`, for a malformed one."""
     template = templates.get(table.arguments[0]) if table.arguments else None
     known = (template.attributes if template else {}) | table.attributes
     values = _numbers(known.get("values", "0"), table, source)

@@ -12,10 +12,12 @@ from math import ceil, inf, log2
 from .delay_tables import CellTiming, WireLoad, cell_timing, default_wire_load
 from .errors import SynthesisError
 from .liberty_syntax import Function, Group, finite, parse_groups
+from .power_tables import CellPower, cell_power
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
 """Names of cells and pins that are safe in files of every tool."""
 
+POWER_UNITS = {"mw": 1e6, "uw": 1e3, "nw": 1.0, "pw": 1e-3}
 FF_OHM_PS = 1e-3
 """Picoseconds per ohm and femtofarad."""
 
@@ -46,6 +48,16 @@ class LibraryCell:
         if self.text is None:
             return CellTiming({}, {}, {}, {})
         return cell_timing(*self.text, self.name)
+
+    power_templates: Mapping[str, Group] = field(default_factory=dict, repr=False, compare=False)
+    """The file's templates of power tables."""
+
+    @cached_property
+    def power(self) -> CellPower:
+        """Internal power and leakage, read at the first use."""
+        if self.text is None:
+            return CellPower({}, (), 0.0)
+        return cell_power(self.text[0], self.power_templates, self.name)
 
     @property
     def is_flipflop(self) -> bool:
@@ -81,6 +93,8 @@ class Library:
     """Nominal supply."""
     wire_load: WireLoad | None = None
     """Default wire load of the library."""
+    leakage_nw: float = 1.0
+    """Nanowatts per unit of leakage in the library."""
 
     @cached_property
     def latch(self) -> LibraryCell | None:
@@ -104,6 +118,11 @@ class Library:
         )
 
     @cached_property
+    def has_power(self) -> bool:
+        """True when any cell has internal power."""
+        return any(cell.power.internal for cell in self.cells.values())
+
+    @cached_property
     def nand2(self) -> LibraryCell:
         """Smallest two-input NAND: the unit of gate equivalents."""
         cells = [cell for cell in self.cells.values() if cell.is_nand2 and cell.area > 0]
@@ -118,13 +137,16 @@ class Library:
 def parse(text: str, source: str) -> Library:
     """The library of a Liberty text; SynthesisError names `source`, the cell and the line."""
     root = parse_groups(text, source)
-    templates = {name: group for group in root.of("lu_table_template") for name in group.arguments}
+    templates, power_templates = (
+        {name: group for group in root.of(kind) for name in group.arguments}
+        for kind in ("lu_table_template", "power_lut_template")
+    )
     cells = {}
     for group in root.of("cell"):
         _check_names(group, source)
         if group.arguments and group.attributes.get("dont_use", "").lower() != "true":
             name = group.arguments[0]
-            cells[name] = _cell(group, templates, f"{source}, cell {name}")
+            cells[name] = _cell(group, (templates, power_templates), f"{source}, cell {name}")
     if not cells:
         raise SynthesisError(f"library {source} defines no cells")
     capacitance_ff = _unit(root, "capacitive_load_unit", "1,pf", {"ff": 1.0, "pf": 1e3}, source)
@@ -136,6 +158,7 @@ def parse(text: str, source: str) -> Library:
         time_ps,
         _number(root, "nom_voltage", source) or None,
         default_wire_load(root, source, capacitance_ff * FF_OHM_PS / time_ps),
+        _unit(root, "leakage_power_unit", "1nw", POWER_UNITS, source),
     )
 
 
@@ -144,7 +167,7 @@ def merged(libraries: Sequence[Library]) -> Library:
     first, *others = libraries
     cells = dict(first.cells)
     for other in others:
-        for name in ("capacitance_ff", "time_ps"):
+        for name in ("capacitance_ff", "time_ps", "leakage_nw"):
             if getattr(other, name) != getattr(first, name):
                 raise SynthesisError(
                     f"libraries {first.name} and {other.name} must have the same {name}, not "
@@ -188,7 +211,11 @@ def _check_names(cell: Group, source: str) -> None:
                 )
 
 
-def _cell(group: Group, templates: Mapping[str, Group], source: str) -> LibraryCell:
+Templates = Mapping[str, Group]
+
+
+def _cell(group: Group, templates: tuple[Templates, Templates], source: str) -> LibraryCell:
+    """The cell of a group; templates: of timing and of power."""
     inputs, outputs = {}, {}
     for pin in _pins(group):
         for name in pin.arguments:
@@ -215,7 +242,8 @@ def _cell(group: Group, templates: Mapping[str, Group], source: str) -> LibraryC
         clock,
         bool(group.of("latch", "latch_bank")),
         through,
-        (group, templates),
+        (group, templates[0]),
+        templates[1],
     )
 
 

@@ -1,10 +1,11 @@
-"""Static timing of a mapped netlist by OpenSTA, and what ABC printed of it."""
+"""Timing and power of a mapped netlist by OpenSTA, and what ABC printed of it."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..util.yosys import Bit, Netlist
+from .errors import SynthesisError
 from .liberty import Library
 from .netlist import clocks, named_inputs, verilog_net
 from .scripts import escaped
@@ -39,7 +40,59 @@ def sta_delay(
     out: OpenSTA has single precision, and a period of that order keeps the digits of the slack.
     The script, which is Tcl, knows nets by their numbers, and none of the design's names.
     """
-    period = max(4 * guess_ps, 1000.0) / library.time_ps
+    period = max(4 * guess_ps, 1000.0)
+    script = [
+        *_linked(netlist, library, directory, libraries, around, period),
+        "report_worst_slack -digits 6",
+        "",
+    ]
+    log = run_sta("\n".join(script), directory, source, limit)
+    slack = re.search(r"^worst slack (?:max )?(\S+)$", log, re.MULTILINE)
+    if slack is None or slack[1].upper().lstrip("-") == "INF":
+        return 0.0  # no path at all
+    return max(0.0, period / library.time_ps - float(slack[1])) * library.time_ps
+
+
+POWER = ("internal", "switching", "leakage")
+
+
+def sta_power(
+    netlist: Netlist,
+    library: Library,
+    directory: Path,
+    *,
+    libraries: Sequence[str],
+    around: Surroundings,
+    period_ps: float,
+    vcd: str,
+    source: str,
+    limit: float,
+) -> dict[str, float]:
+    """Milliwatts by POWER at a clock, from the transitions of a VCD file in `directory`."""
+    script = [
+        *_linked(netlist, library, directory, libraries, around, period_ps),
+        f"read_vcd -scope mapped {vcd}",
+        "report_power -digits 9",
+        "",
+    ]
+    log = run_sta("\n".join(script), directory, source, limit)
+    total = re.search(r"^Total +(\S+) +(\S+) +(\S+)", log, re.MULTILINE)
+    if total is None:
+        last = log.strip().splitlines()[-1:] or ["no output"]
+        raise SynthesisError(f"OpenSTA on {source} reports no power: {last[0].strip()}")
+    return {name: float(text) * 1e3 for name, text in zip(POWER, total.groups(), strict=True)}
+
+
+def _linked(
+    netlist: Netlist,
+    library: Library,
+    directory: Path,
+    libraries: Sequence[str],
+    around: Surroundings,
+    period_ps: float,
+) -> list[str]:
+    """Commands that read a netlist, which is written to `directory`, and its surroundings."""
+    period = period_ps / library.time_ps
     names = {name: verilog_net(bit) for name, bit in named_inputs(netlist).items()}
     clocked = sorted(clocks(netlist, library))
     clock = f"-clock {names[clocked[0]] if clocked else 'none'}"
@@ -69,13 +122,8 @@ def sta_delay(
         ]
     if library.wire_load is not None:  # OpenSTA ignores the default from version 2.3.2 on
         script.append(f"set_wire_load_model -name {library.wire_load.name}")
-    script += ["report_worst_slack -digits 6", ""]
     (directory / "mapped.v").write_text(structural(netlist))
-    log = run_sta("\n".join(script), directory, source, limit)
-    slack = re.search(r"^worst slack (?:max )?(\S+)$", log, re.MULTILINE)
-    if slack is None or slack[1].upper().lstrip("-") == "INF":
-        return 0.0  # no path at all
-    return max(0.0, period - float(slack[1])) * library.time_ps
+    return script
 
 
 def structural(netlist: Netlist) -> str:

@@ -59,6 +59,10 @@ class Timing:
     """Picoseconds of each net's rise and fall; minus infinity without a path."""
     before: dict[tuple[Bit, int], Before]
     """Origin of the longest path to each net and edge."""
+    slews: dict[Bit, tuple[float, float]]
+    """Slowest slews of each net's rise and fall, in the library's unit."""
+    loads: dict[Bit, tuple[float, float]]
+    """Capacitance at each net for its rise and fall, in the library's unit."""
 
     @cached_property
     def worst(self) -> End | None:
@@ -120,6 +124,8 @@ class _Timer:
             [end for end in self._ends(clocked, boxes) if end.ps > NEVER],
             {net: (a[0] * ps, a[1] * ps) for net, (a, _) in self.signals.items()},
             self.before,
+            {net: slews for net, (_, slews) in self.signals.items()},
+            self.loads,
         )
 
     def _loads(self) -> dict[Bit, tuple[float, float]]:

@@ -20,6 +20,9 @@ from .errors import SynthesisError
 CHOICE = "MXDOT_YOSYS"
 """Environment variable that chooses one of YOSYS instead of the first one installed."""
 
+STA = "MXDOT_STA"
+"""Environment variable that names the program OpenSTA, instead of `sta`."""
+
 _ABC = re.compile(r"^(ABC: )(?:Error: )?(.*(?:not available|cannot be used|has failed).*)$", re.M)
 """Messages in Yosys's log with which ABC gives up."""
 
@@ -54,10 +57,14 @@ def yosys_version() -> str:
     return f"{name} {version(name)}"
 
 
+def _sta() -> str:
+    return os.environ.get(STA) or "sta"
+
+
 @cache
 def sta_version() -> str | None:
     """Name and version of OpenSTA, None when it is not installed."""
-    program = shutil.which("sta")
+    program = shutil.which(_sta())
     if program is None:
         return None
     command = [program, "-version"]
@@ -117,7 +124,7 @@ def run_abc(commands: str, directory: Path, source: str, limit: float) -> str:
 def run_sta(script: str, directory: Path, source: str, limit: float) -> str:
     """Run an OpenSTA script in `directory` and return what it printed."""
     (directory / "script.tcl").write_text(script)
-    command = ["sta", "-no_init", "-no_splash", "-exit", "script.tcl"]
+    command = [_sta(), "-no_init", "-no_splash", "-exit", "script.tcl"]
     return _run(command, directory, source, limit, "OpenSTA", {})
 
 

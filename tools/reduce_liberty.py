@@ -1,19 +1,24 @@
-"""Reduce the Liberty files of a process to what mapping and timing read.
+"""Reduce the Liberty files of a process to what mapping, timing and energy read.
 
     python tools/reduce_liberty.py NAME FILE...             write synth/libraries/NAME.lib.gz
     python tools/reduce_liberty.py NAME FILE... --compare   map units with whole and reduced files
 
 Several files are one library. What is written does not depend on when or where: the same bytes
-from the same files. No number is rounded. Left out are
+from the same files. No number of timing is rounded. Left out are
 
 - cells: those that the process leaves out by name, or its file by `dont_use`; without a function
   (fillers, ties, taps), with three states, of scan chains, clock gates, level shifters; of
   flip-flops and latches of the same function all but the smallest;
-- power, leakage, noise, pins of supplies, hold, recovery, pulse widths, asynchronous delays;
+- noise, pins of supplies, hold, recovery, pulse widths, asynchronous delays;
+- internal power and leakage of ground pins, where a library states each for supply and ground: the
+  sum would count every transition twice;
 - wire loads: the shipped libraries have no wires;
 - `when` of arcs: where several arcs lead from one pin to another in one sense, their tables are
   joined by the largest of each entry, which is how ABC reads them. A timer that looks up each
   table and takes the largest result gets less where two tables cross between entries.
+  Internal power and leakage keep their `when`;
+- in libraries of THIN, whose power has many conditions: every second point of each axis of the
+  power tables that have one, and digits of power beyond DECIMALS and of leakage after the point.
 """
 
 import argparse
@@ -32,15 +37,21 @@ from mxdot.synth.liberty_syntax import Group, parse_groups
 from mxdot.synth.processes import Process, process
 from mxdot.util.files import write_file
 
+THRESHOLDS = tuple(
+    f"{end}_threshold_pct_{edge}"
+    for end in ("input", "output", "slew_lower", "slew_upper")
+    for edge in ("rise", "fall")
+)
 LIBRARY = (
     "delay_model", "time_unit", "voltage_unit", "current_unit", "pulling_resistance_unit",
     "capacitive_load_unit", "nom_process", "nom_temperature", "nom_voltage",
     "default_max_transition", "default_max_capacitance", "default_input_pin_cap",
-    "default_output_pin_cap", "slew_derate_from_library",
-    *(f"{end}_threshold_pct_{edge}" for end in ("input", "output", "slew_lower", "slew_upper")
-      for edge in ("rise", "fall")),
+    "default_output_pin_cap", "slew_derate_from_library", "leakage_power_unit",
+    "default_cell_leakage_power", "default_operating_conditions",
+    *THRESHOLDS,
 )  # fmt: skip
-CELL = ("area",)
+CONDITIONS = ("process", "temperature", "voltage")
+CELL = ("area", "cell_leakage_power")
 MEMORY = (
     "clocked_on", "next_state", "clear", "preset", "clear_preset_var1", "clear_preset_var2",
     "enable", "data_in",
@@ -50,6 +61,14 @@ PIN = (
     "max_capacitance", "max_transition",
 )  # fmt: skip
 ARC = ("related_pin", "timing_sense", "timing_type")
+LEAKAGE = ("value", "when")
+POWER = ("related_pin", "when")
+POWER_TABLES = ("rise_power", "fall_power", "power")
+THIN = ("asap7",)
+THINNED = "_thin"
+DECIMALS = 3
+"""Digits after the point in THIN: a transition takes 0.1 to 1 unit."""
+GROUND = ("primary_ground", "backup_ground", "internal_ground")
 TABLE = ("index_1", "index_2", "values")
 TEMPLATE = ("variable_1", "variable_2", "index_1", "index_2")
 COMPLEX = ("capacitive_load_unit", *TABLE)
@@ -72,24 +91,35 @@ def reduced(about: Process, libraries: list[Group]) -> Group:
     first = libraries[0]
     found = Group("library", [about.name], 0, _chosen(first, LIBRARY))
     for library in libraries[1:]:
-        for name in ("time_unit", "capacitive_load_unit", *LIBRARY[-8:]):
+        for name in ("time_unit", "capacitive_load_unit", "leakage_power_unit", *THRESHOLDS):
             if library.attributes.get(name) != first.attributes.get(name):
                 raise ValueError(
                     f"{name} differs in {first.arguments[0]} and {library.arguments[0]}"
                 )
     cells = [cell for library in libraries for cell in library.of("cell")]
     cells = _smallest([_cell(cell) for cell in cells if _wanted(about, cell)])
+    if about.name in THIN:
+        _thin(cells)
+    _drop_zeros(cells)
     cells.sort(key=lambda cell: cell.arguments[0])
     used = {table.arguments[0] for cell in cells for table in _tables(cell)}
     templates: dict[str, Group] = {}
     for library in libraries:
-        for template in library.of("lu_table_template"):
+        for template in library.of("lu_table_template", "power_lut_template"):
             (name,) = template.arguments
-            if name in used:
-                kept = Group(template.kind, [name], 0, _chosen(template, TEMPLATE))
-                if vars(templates.setdefault(name, kept)) != vars(kept):
+            whole = Group(template.kind, [name], 0, _chosen(template, TEMPLATE))
+            thin = Group(template.kind, [name + THINNED], 0, dict(whole.attributes))
+            _keep_points(thin)
+            for kept in (whole, thin):
+                (name,) = kept.arguments
+                if name in used and vars(templates.setdefault(name, kept)) != vars(kept):
                     raise ValueError(f"two templates of the name {name} differ")
-    found.groups = [*(templates[name] for name in sorted(templates)), *cells]
+    conditions = [
+        Group(group.kind, group.arguments, 0, _chosen(group, CONDITIONS))
+        for group in first.of("operating_conditions")
+        if first.attributes.get("default_operating_conditions") in group.arguments
+    ]
+    found.groups = [*conditions, *(templates[name] for name in sorted(templates)), *cells]
     return found
 
 
@@ -130,7 +160,24 @@ def _cell(cell: Group) -> Group:
         Group(memory.kind, memory.arguments, 0, _chosen(memory, MEMORY))
         for memory in cell.of("ff", "latch")
     ]
-    return Group("cell", cell.arguments, 0, _chosen(cell, CELL), memories + _pins(cell))
+    leakages = [
+        Group("leakage_power", [], 0, _chosen(state, LEAKAGE))
+        for state in _of_supply(cell, cell, "leakage_power")
+    ]
+    return Group("cell", cell.arguments, 0, _chosen(cell, CELL), leakages + memories + _pins(cell))
+
+
+def _of_supply(cell: Group, group: Group, kind: str) -> list[Group]:
+    """Subgroups of a kind, without those of ground pins."""
+    grounds = {
+        name
+        for pin in cell.of("pg_pin")
+        if pin.attributes.get("pg_type") in GROUND
+        for name in pin.arguments
+    }
+    return [
+        child for child in group.of(kind) if child.attributes.get("related_pg_pin") not in grounds
+    ]
 
 
 def _pins(cell: Group) -> list[Group]:
@@ -149,8 +196,58 @@ def _pins(cell: Group) -> list[Group]:
             other = arcs.setdefault(tuple(arc.attributes.values()), arc)
             if other is not arc:
                 _join(other, arc)
-        found.append(Group("pin", pin.arguments, 0, _chosen(pin, PIN), list(arcs.values())))
+        groups = [*arcs.values(), *_powers(cell, pin)]
+        found.append(Group("pin", pin.arguments, 0, _chosen(pin, PIN), groups))
     return found
+
+
+def _powers(cell: Group, pin: Group) -> Iterator[Group]:
+    for power in _of_supply(cell, pin, "internal_power"):
+        tables = [
+            Group(table.kind, table.arguments, 0, _chosen(table, TABLE))
+            for table in power.of(*POWER_TABLES)
+        ]
+        yield Group("internal_power", [], 0, _chosen(power, POWER), tables)
+
+
+def _drop_zeros(cells: list[Group]) -> None:
+    """Drop power tables of nothing but 0, and internal power that then says nothing."""
+    for cell in cells:
+        for pin in cell.of("pin"):
+            for power in pin.of("internal_power"):
+                power.groups = [t for t in power.groups if any(_numbers(t, "values"))]
+                if not power.groups and "when" not in power.attributes:
+                    pin.groups.remove(power)
+
+
+def _thin(cells: list[Group]) -> None:
+    """Shorten internal power and leakage."""
+    for cell in cells:
+        for state in cell.of("leakage_power"):
+            state.attributes["value"] = _number(round(float(state.attributes["value"])))
+        for pin in cell.of("pin"):
+            for power in pin.of("internal_power"):
+                for table in power.groups:
+                    (name,) = table.arguments
+                    has_points = "index_1" in table.attributes and not name.endswith(THINNED)
+                    if "when" in power.attributes and has_points:
+                        _keep_points(table)
+                        table.arguments = [name + THINNED]
+                    rounded = (round(value, DECIMALS) + 0.0 for value in _numbers(table, "values"))
+                    table.attributes["values"] = ",".join(map(_number, rounded))
+
+
+def _keep_points(table: Group) -> None:
+    """Keep every second point of each axis, and their values; a template has none."""
+    names = [name for name in ("index_1", "index_2") if name in table.attributes]
+    axes = [_numbers(table, name) for name in names]
+    for name, axis in zip(names, axes, strict=True):
+        table.attributes[name] = ",".join(map(_number, axis[::2]))
+    if "values" in table.attributes:
+        values = _numbers(table, "values")
+        width = len(axes[1]) if len(axes) > 1 else 1
+        rows = [values[i : i + width][::2] for i in range(0, len(values), 2 * width)]
+        table.attributes["values"] = ",".join(_number(value) for row in rows for value in row)
 
 
 def _join(arc: Group, other: Group) -> None:
@@ -172,7 +269,8 @@ def _chosen(group: Group, names: Iterable[str]) -> dict[str, str]:
     for name in ("index_1", "index_2", "values"):
         if name in found:
             found[name] = ",".join(map(_number, _numbers(group, name)))
-    for name in found.keys() & {"area", *(name for name in PIN if "capacitance" in name)}:
+    numbers = {"area", "cell_leakage_power", "value", *(n for n in PIN if "capacitance" in n)}
+    for name in found.keys() & numbers:
         found[name] = _number(float(found[name]))
     return found
 
@@ -188,8 +286,8 @@ def _number(value: float) -> str:
 
 def _tables(cell: Group) -> Iterator[Group]:
     for pin in cell.of("pin"):
-        for timing in pin.of("timing"):
-            yield from timing.groups
+        for group in pin.of("timing", "internal_power"):
+            yield from group.groups
 
 
 def written(group: Group) -> str:
@@ -200,7 +298,8 @@ def written(group: Group) -> str:
 def _lines(group: Group, depth: int) -> Iterator[str]:
     space = " " * depth
     yield f"{space}{group.kind} ({', '.join(group.arguments)}) {{\n"
-    columns = len(group.attributes.get("index_2", "").split(","))
+    axis = group.attributes.get("index_2", group.attributes.get("values", ""))
+    columns = len(axis.split(","))
     for name, value in group.attributes.items():
         if name == "values":
             words = value.split(",")

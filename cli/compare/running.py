@@ -22,7 +22,7 @@ def add_cost_options(parser: argparse.ArgumentParser) -> None:
         "study says)",
         several=True,
     )
-    group.add_argument("--no-energy", action="store_true", help="leave the energy proxy out")
+    group.add_argument("--no-energy", action="store_true", help="leave the energy out")
 
 
 def add_clock_option(parser: argparse._ActionsContainer) -> None:

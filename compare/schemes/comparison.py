@@ -67,7 +67,7 @@ class SchemeRow:
     area_per_lane: float | None = _about("area / lanes")
     depth: int | None = _about("longest path in gates")
     delay_ps: float | None = _about("longest path in ps")
-    energy: float | None = _about("energy proxy of one product of normal data, in `energy_unit`")
+    energy: float | None = _about("energy of one product of normal data, in `energy_unit`")
     energy_unit: str | None = _about("see docs/cost.md")
     no_unit: str | None = _about("why there is no unit")
     quantizer: str | None = _about(

@@ -202,7 +202,7 @@ def _legend(console: Console, rows: Sequence[Row]) -> None:
     data = [name for name in dict.fromkeys(row.data for row in rows) if name]
     lines = []
     if any(row.energy for row in rows):
-        lines.append("energy: a proxy, what one product of two elements switches (docs/cost.md)")
+        lines.append("energy: of one product of two elements of normal data (docs/cost.md)")
     if data:
         length = max(row.length or 0 for row in rows)
         lines.append(
@@ -291,7 +291,8 @@ def _columns(units: Sequence[Cells], beside: Beside) -> dict[str, tuple[Justify,
         for column in _PROCESS:
             columns[f"{name} ({column})"] = ("right", _elsewhere(found, column))
     energy_unit = next((row.energy_unit for row in first if row.energy_unit), "")
-    columns[f"energy ({energy_unit})"] = ("right", lambda c: _number(c[0].energy))
+    per = " a product" if energy_unit == "fJ" else ""
+    columns[f"energy ({energy_unit}{per})"] = ("right", lambda c: _number(c[0].energy))
     for data in dict.fromkeys(row.data for cells in units for row in cells):
         if data is not None:
             columns[data] = ("right", _accuracy(data))

@@ -8,9 +8,7 @@ import pytest
 
 from liberty_texts import LIBRARY
 from mxdot.synth import Flow, SynthesisError, asic, gates, measure, opensta
-from mxdot.synth.activity import Activity
 from mxdot.synth.delay_tables import Table
-from mxdot.synth.energy import weights
 from mxdot.synth.flow import library_of
 from mxdot.synth.liberty import merged, parse
 from mxdot.synth.processes import PROCESSES
@@ -185,19 +183,17 @@ def test_branches_of_a_wire(tree, wire):
     assert ends["c2.D"] == ends["c1.D"]
 
 
-def test_energy_counts_the_capacitance_of_wires():
+def test_loads_have_the_capacitance_of_wires():
     design = netlist(["INV A=a Y=n", "NAND2 A=n B=n Y=m", "NAND2 A=n B=m Y=y"])
+    nets = [cell.pins["Y"][0] for cell in design.cells]
     found = []
     for text in (LIBRARY, with_wires()):
-        library = parse(text, "hand")
-        loads, _, unit = weights(
-            Flow("cells", process="ihp"), Activity(design, library, 1), library
-        )
-        assert unit == "fJ"
-        found.append(loads)
-    # C / 2 at 1 V: n drives 3 pins, m one, y the output.
-    assert found[0].tolist() == pytest.approx([1.5, 0.5, 0])
-    assert (found[1] - found[0]).tolist() == pytest.approx([10 / 2, 5 / 2, 5 / 2])
+        timing = time_netlist(design, parse(text, "hand"))
+        found.append([timing.loads.get(net, (0, 0))[0] for net in nets])
+        assert timing.slews[nets[0]] > (0, 0)
+    # n drives 3 pins, m one, y the output.
+    assert found[0] == pytest.approx([3, 1, 0])
+    assert [b - a for a, b in zip(*found, strict=True)] == pytest.approx([10, 5, 5])
 
 
 @pytest.mark.parametrize("process", PROCESSES)

@@ -23,6 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="femtojoules a product and milliwatts of a dot unit",
         description="Synthesise a dot unit and simulate it with the delays of its cells. "
         "docs/cost.md says what the numbers mean.",
+        epilog="example: mxdot energy --format e4m3 --accumulator exact --lanes 32 --process asap7",
     )
     add_options(parser, DotConfig)
     add_synthesis_options(parser, "cells: a Liberty library (default)", several=False)

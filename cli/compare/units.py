@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace) -> int:
     from ...compare.studies import compare, write
     from ...compare.studies.clock_table import crossings, estimates, show_clocked, show_notes
+    from ...compare.studies.rows import MISSED
     from ...compare.studies.table import check_sort, show
     from ...util.progress import display
 
@@ -71,7 +72,8 @@ def _compare(args: argparse.Namespace) -> int:
     files = write(comparison, args.output)
     places = f"report: {files.report}; tables and plots: {args.output}/"
     screen.print(one_line(places), soft_wrap=True)
-    return 1 if comparison.failed else 0
+    missed = [row for row in comparison.failed if row.clock_mhz and row.status == MISSED]
+    return 1 if len(comparison.failed) > len(missed) else 0  # a missed clock is an answer
 
 
 def _study(args: argparse.Namespace) -> Any:

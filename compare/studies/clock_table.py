@@ -12,7 +12,7 @@ from .rows import MISSED, Row
 from .table import Column, decibels, fitted
 
 EQUAL = "="
-"""Mark of a unit that is no larger than the smallest within the error bars."""
+"""Mark of a unit that another one of its format equals within the error bars."""
 
 
 def show_clocked(console: Console, rows: Sequence[Row], first: Row | None = None) -> None:
@@ -90,11 +90,9 @@ def smallest(rows: Sequence[Row]) -> dict[str, Row]:
 
 def words(rows: Sequence[Row]) -> Iterator[str]:
     """What the table says, a line each: equals of the smallest, missed clocks, sources."""
-    for fmt, best in smallest(rows).items():
-        same = [row for row in rows if _alike(row, best) and row is not best]
-        if same:
-            names = ", ".join(row.short_name for row in same)
-            yield f"{EQUAL} {fmt}: {names} and {best.short_name} are equal within their error bars"
+    for group in equals(rows):
+        names = " and ".join(row.short_name for row in group)
+        yield f"{EQUAL} {group[0].format}: {names} are equal within their error bars"
     for row in rows:
         if row.status == MISSED:
             yield f"MISSED {row.format} {row.accumulator}: {row.error}"
@@ -105,9 +103,17 @@ def words(rows: Sequence[Row]) -> Iterator[str]:
         yield f"measured by {', '.join(shipped)}; --fresh measures again"
 
 
-def _alike(row: Row, best: Row) -> bool:
-    is_known = row.status == "ok" and row.format == best.format and row.area is not None
-    return is_known and is_equal(row, best)
+def equals(rows: Sequence[Row]) -> list[list[Row]]:
+    """Units of one format that equal the smallest of them, in groups of two or more."""
+    groups: list[list[Row]] = []
+    met = [row for row in rows if row.status == "ok" and row.area is not None]
+    for row in sorted(met, key=lambda row: (row.format or "", row.area)):
+        last = groups[-1][0] if groups else None
+        if last is not None and last.format == row.format and is_equal(row, last):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return [group for group in groups if len(group) > 1]
 
 
 def _columns(units: Sequence[list[Row]]) -> list[Column]:
@@ -116,10 +122,10 @@ def _columns(units: Sequence[list[Row]]) -> list[Column]:
     area = next((row.area_unit for row in first if row.area_unit), "um2")
     energy = next((row.energy_unit for row in first if row.energy_unit), "fJ")
 
+    same = [id(row) for group in equals(first) for row in group]
+
     def marked(row: Row) -> str:
-        rival = best.get(row.format or "")
-        equal = rival is not None and row is not rival and _alike(row, rival)
-        return EQUAL if equal else ""
+        return EQUAL if id(row) in same else ""
 
     def ratio(row: Row) -> str:
         rival = best.get(row.format or "")

@@ -9,7 +9,7 @@ from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
 from mxdot.compare.studies import Row, Sampling, Study, Sweep, compare, load_study, processes
 from mxdot.compare.studies.charts import pictures
-from mxdot.compare.studies.clock_table import crossings, estimates, show_clocked, words
+from mxdot.compare.studies.clock_table import crossings, equals, estimates, show_clocked, words
 from mxdot.compare.studies.clock_task import ClockTask
 from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
 from mxdot.compare.studies.flows import Synthesis
@@ -149,7 +149,7 @@ def test_areas_whose_error_bars_overlap_are_equal_everywhere():
     assert not is_equal(best, far)
     marks = {row.accumulator: row.pareto_total for row in marked([best, near, far])}
     assert marks == {"aligned:8": "front", "fixed:32:-16": "near", "exact": None}
-    assert "= e4m3: fixed:32:-16 and aligned:8 are equal within their error bars" in list(
+    assert "= e4m3: aligned:8 and fixed:32:-16 are equal within their error bars" in list(
         words([best, near, far])
     )
 
@@ -176,7 +176,7 @@ def test_the_table(capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "asap7 at 1 GHz, e4m3, 32 lanes"
     names = [line.split()[:2] for line in shown[2:5]]
-    assert names == [["aligned:8", "1,000"], ["=", "fixed:32:-16"], ["exact", "1,500"]]
+    assert names == [["=", "aligned:8"], ["=", "fixed:32:-16"], ["exact", "1,500"]]
     assert "1,500 ±10" in shown[4]
     assert "5 (5 ns)" in shown[4]
     assert "90 ±1.5" in shown[2]
@@ -237,3 +237,11 @@ def test_estimates_come_before_anything_is_measured(tmp_path, capsys):
     assert [row.status for row in found.rows] == ["ok", "target missed"]
     compare(what, tmp_path, processes(1), Quiet(), **options)
     assert capsys.readouterr().out == ""
+
+
+def test_equals_need_not_be_the_smallest():
+    rows = [at("exact", 1515), at("aligned:8", 1000), at("aligned:13", 1500), at("int32", 1501)]
+    rows[3] = replace(rows[3], format="int8")
+    assert [[row.accumulator for row in group] for group in equals(rows)] == [
+        ["aligned:13", "exact"]
+    ]

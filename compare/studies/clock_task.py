@@ -1,7 +1,6 @@
 """The search for the smallest unit at a clock, as a task."""
 
 from dataclasses import dataclass, field
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -118,22 +117,19 @@ class ClockTask:
     def _energy(self, clocked: Clocked) -> dict[str, Any]:
         """Entry `energy`, or `energy_error`: area and delay stand without it."""
         verilog = self.tools.generate(clocked.config, TOP)
-        options: dict[str, Any] = {"cache_dir": self.cache_dir, "verilog": verilog}
-        if "clock_ps" in signature(self._energy_function).parameters:
-            options["clock_ps"] = self.period_ps
         try:
-            found = self.tools.energy(clocked.config, clocked.flow, **options)
+            found = self.tools.energy(
+                clocked.config,
+                clocked.flow,
+                cache_dir=self.cache_dir,
+                verilog=verilog,
+                clock_ps=self.period_ps,
+            )
         except OSError:  # a full disk: the next run tries again
             raise
         except Exception as error:
             return {"energy_error": reason(error)}
         return {"energy": found.to_dict()}
-
-    @property
-    def _energy_function(self) -> Any:
-        from ...synth import energy
-
-        return energy
 
 
 def clock_task(point: Point, cache_dir: Path, tools: Instruments) -> ClockTask | None:

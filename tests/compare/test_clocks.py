@@ -174,7 +174,7 @@ def test_the_table(capsys):
     rows += [at("aligned:8", 1000, energy=90.0, energy_spread=1.5), at("fixed:32:-16", 1015)]
     show_clocked(Console(width=200), rows)
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "asap7 at 1 GHz, e4m3, 32 lanes"
+    assert shown[0].startswith("asap7 at 1 GHz, e4m3, 32 lanes: stages 4")
     names = [line.split()[:2] for line in shown[2:5]]
     assert names == [["=", "aligned:8"], ["=", "fixed:32:-16"], ["exact", "1,500"]]
     assert "1,500 ±10" in shown[4]

@@ -79,8 +79,8 @@ def test_a_class_with_values_of_its_own_is_refused():
     class Mine(FloatFormat):
         pass
 
-    message = "format e3m3 must be one of FloatFormat, IntegerFormat, UnsignedFormat, PowerFormat, TableFormat"
-    with pytest.raises(ValueError, match=f"^{message}, not Mine$"):
+    known = "FloatFormat, IntegerFormat, UnsignedFormat, PowerFormat, TableFormat"
+    with pytest.raises(ValueError, match=f"^format e3m3 must be one of {known}, not Mine$"):
         described(Mine("e3m3", 3, 3))
 
 

@@ -43,7 +43,6 @@ class TableFormat(Codes):
     bias: ClassVar[int] = 0
     is_integer: ClassVar[bool] = False
     specials: ClassVar[Specials] = Specials.NONE
-    narrow: ClassVar[None] = None
 
     def __init__(
         self,
@@ -243,6 +242,13 @@ class TableFormat(Codes):
     def in_range(self) -> NDArray[np.bool_]:
         """Whether operands may hold each code: True for all."""
         return np.ones(2**self.bits, np.bool_)
+
+    def negated(self, codes: NDArray) -> NDArray:
+        """Codes of the negated values; those of values without a negative stay."""
+        negative = self.encode_unchecked(-self.values)
+        opposite = self.values[negative] == -self.values
+        every = np.arange(2**self.bits, dtype=self.dtype)
+        return np.where(opposite, negative, every)[codes]
 
     # Rounding -----------------------------------------------------------------------------------
 

@@ -74,10 +74,12 @@ def test_schemes_of_users(make, device, tmp_path):
 
 
 @on_devices
-def test_schemes_without_nan_refuse_values_that_are_not_finite(device):
+def test_a_group_without_a_nan_scale_has_nan_elements(device):
     scheme = own_formats.without_nan()
     x = torch.tensor([[np.inf] + [1.0] * 31], device=device)
     assert schemes.quantize(x, scheme).dequantize().isnan().all()
+    with pytest.raises(ValueError, match=r"executor triton cannot take this: (scales must|Triton)"):
+        schemes.quantize(x, scheme, executor="triton")
 
 
 @on_devices

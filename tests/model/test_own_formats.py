@@ -369,6 +369,26 @@ def test_refused_tables(values, options, message):
         TableFormat("t", values, **options)
 
 
+def test_published_values():
+    """NF4 as bitsandbytes has it; codes of HiFloat8 from its paper."""
+    positive = 0.0795803, 0.1609302, 0.2461123, 0.3379152, 0.4407098, 0.5626170, 0.7229568, 1
+    negative = -1, -0.6961928, -0.5250731, -0.3949175, -0.2844414, -0.1847734, -0.0910500
+    np.testing.assert_allclose(nf4().values, [*negative, 0, *positive], atol=2e-7)
+    codes = [0x00, 0x01, 0x07, 0x08, 0x0F, 0x10, 0x6E, 0x6F, 0x7F, 0x81, 0xEE, 0xEF]
+    largest = 2.0**15
+    want = [0, 2.0**-22, 2.0**-16, 1, 1.875, 2, largest, np.inf, 1.5 * 2.0**-15]
+    fmt = hifloat8()
+    assert fmt.values[codes].tolist() == [*want, -(2.0**-22), -largest, -np.inf]
+    assert np.isnan(fmt.values[0x80])
+    assert len(np.unique(fmt.values[:128])) == 128
+
+
+def test_negated_codes():
+    fmt = TABLES["odd"]
+    assert fmt.negated(np.arange(8, dtype=np.uint8)).tolist() == [1, 0, 2, 3, 4, 5, 6, 7]
+    assert nf4().negated(np.array([0, 7, 15, 1], np.uint8)).tolist() == [15, 7, 0, 1]
+
+
 def test_refused_elements():
     ones = TableFormat("ones", (1.0, 2.0))
     with refused("fmt must be a format of MX elements, not ones"):

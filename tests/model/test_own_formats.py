@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from fractions import Fraction
+from operator import mul
 
 import numpy as np
 import pytest
@@ -209,6 +211,23 @@ def test_schemes_of_users(make, tmp_path):
     assert again.scheme == scheme
     np.testing.assert_array_equal(again.codes, made.codes)
     same_bits(again.dequantize(), made.dequantize())
+
+
+@pytest.mark.parametrize("make", [hif4, own_formats.fp4_ue5m3], ids=lambda make: make.__name__)
+@pytest.mark.contract("S48", "T3", "T4", "T10")
+def test_a_blocks_product_is_rounded_once(make):
+    """`exact` over one block against the sum of fractions; `fixed` in units of 2^-80 too."""
+    length = make().levels[0].granularity.columns
+    rng = np.random.default_rng(10)
+    x = np.float32(rng.standard_normal((2, 40, length)) * np.exp2(rng.integers(-6, 6, (2, 40, 1))))
+    a, b = (schemes.quantize(part, make()) for part in x)
+    values = [[list(map(Fraction, row)) for row in q.dequantize().tolist()] for q in (a, b)]
+    sums = [[sum(map(mul, p, q)) for q in values[1]] for p in values[0]]
+    for rule in ("exact", "fixed:256:-80"):
+        got = schemes.matmul(a, b, rule)
+        # A sum of these values has at most 53 bits: float64 holds it.
+        assert all(Fraction(float(s)) == s for row in sums for s in row)
+        same_bits(got, np.array([[float(s) for s in row] for row in sums]).astype(np.float32))
 
 
 def test_values_under_hif4():

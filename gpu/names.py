@@ -7,7 +7,7 @@ from typing import Any
 
 from ..model.accumulators import Accumulator
 from ..model.accumulators import accumulator as find_accumulator
-from ..model.formats import FORMATS, ElementFormat, FloatFormat, IntegerFormat
+from ..model.formats import FORMATS, ElementFormat, FloatFormat, IntegerFormat, TableFormat
 from ..model.formats.codes import Specials
 from ..model.schemes import SCHEMES, Scheme
 from ..model.schemes import scheme as find_scheme
@@ -18,10 +18,14 @@ OTHERS: dict[str, Any] = {}
 def format_name(fmt: ElementFormat) -> str:
     """The text of an element format: its name, or all that it is."""
     known = FORMATS.get(fmt.name)
+    if isinstance(fmt, TableFormat):
+        return _description(fmt)
     if known is fmt or known == fmt:  # equality of all fields takes long
         return fmt.name
     if type(fmt) not in (FloatFormat, IntegerFormat):  # its values may be others
-        raise TypeError(f"format {fmt} must be a FloatFormat or IntegerFormat, not {fmt!r}")
+        raise TypeError(
+            f"format {fmt} must be a FloatFormat, IntegerFormat or TableFormat, not {fmt!r}"
+        )
     if isinstance(fmt, FloatFormat):
         sizes = f"{fmt.exponent_bits}:{fmt.mantissa_bits}:{fmt.specials.name}:{int(fmt.native)}"
         return f"float:{sizes}:{fmt.name}"
@@ -34,6 +38,8 @@ def named_format(name: str) -> ElementFormat:
     """Format of a text."""
     if name in FORMATS:
         return FORMATS[name]
+    if name in OTHERS:
+        return OTHERS[name]
     kind, _, text = name.partition(":")
     if kind == "float":
         exponent_bits, mantissa_bits, specials, native, own = text.split(":", 4)

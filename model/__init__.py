@@ -19,6 +19,7 @@ from .accumulators import (
     Preset,
     accumulator,
 )
+from .accumulators import register as register_accumulator
 from .dot import dot
 from .formats import (
     BF16,
@@ -38,7 +39,11 @@ from .formats import (
     TF32,
     ElementFormat,
     ScaleFormat,
+    TableFormat,
     element_format,
+    p3109,
+    register_format,
+    register_scale_format,
 )
 from .formats.table import format_pairs
 from .matmul import matmul
@@ -87,14 +92,19 @@ __all__ = [
     "Preset",
     "QuantizeConfig",
     "ScaleFormat",
+    "TableFormat",
     "Trace",
     "accumulator",
     "dot",
     "element_format",
     "format_pairs",
     "matmul",
+    "p3109",
     "pack",
     "quantize",
+    "register_accumulator",
+    "register_format",
+    "register_scale_format",
     "schemes",
     "unpack",
     "unscaled",

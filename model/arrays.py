@@ -95,23 +95,36 @@ _tables: dict[tuple[int, object], tuple[NDArray, Array]] = {}
 """Copies of tables, by id and device. Each stands with its table, whose id it keeps in use."""
 
 
-def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Array:
-    """table[codes], or table[book, codes], with indices of any integer dtype.
+def on_device(table: NDArray, x: Array) -> Array:
+    """`table`, or its copy on the device of a tensor `x`.
 
     Copies of up to `MOST_TABLES` tables stay on their devices.
     """
-    whole = table
+    if not is_tensor(x):
+        return table
+    key = id(table), x.device
+    if key not in _tables:
+        if len(_tables) >= MOST_TABLES:  # loaded formats come and go
+            _tables.clear()
+        _tables[key] = table, matched(table, x)
+    return _tables[key][1]
+
+
+def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Array:
+    """table[codes], or table[book, codes], with indices of any integer dtype."""
+    whole = on_device(table, codes)
     if is_tensor(codes):
-        key = id(table), codes.device
-        if key not in _tables:
-            if len(_tables) >= MOST_TABLES:  # loaded formats come and go
-                _tables.clear()
-            _tables[key] = table, matched(table, codes)
-        whole, codes = _tables[key][1], cast(codes, "int32")  # uint8 would be a mask
+        codes = cast(codes, "int32")  # uint8 would be a mask
         book = cast(book, "int32") if is_tensor(book) else book
     if book is None:
         return whole[codes]
     return whole[book][codes] if isinstance(book, int) else whole[book, codes]
+
+
+def count_below(ascending: NDArray, x: Array) -> Array:
+    """Number of entries of an ascending table below each `x`, int64."""
+    values = contiguous(x) if is_tensor(x) else x
+    return namespace(x).searchsorted(on_device(ascending, x), values)
 
 
 def axis_last(x: Array, axis: int) -> Array:

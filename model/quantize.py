@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
-from .errors import choice, flag, integer
+from .errors import flag, integer
 from .formats import (
     E8M0,
     ElementFormat,
@@ -20,7 +20,7 @@ from .formats import (
 )
 from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
-from .schemes.scheme import SCALE_RULES
+from .schemes.rules import SCALE_RULES, rule_named
 from .schemes.table import mx
 
 __all__ = ["BLOCK", "NONFINITE", "SCALE_RULES", "block_of", "held_codes", "quantize", "unscaled"]
@@ -46,7 +46,7 @@ def quantize(
     x: float32, float16, bfloat16, float64 that holds float32 values, or an FP8, FP6 or FP4 type of
     ml_dtypes; any shape.
     scale_rule: ``floor`` (OCP MX v1.0, section 6.3), ``ceil`` (the least scale without saturation)
-    or ``even`` (floor after rounding amax to the element's significand).
+    ``even`` (floor after rounding amax to the element's significand), or a registered rule.
     nonfinite: ``poison`` gives a block with NaN or infinity the NaN scale and zero codes;
     ``element`` keeps them as elements where the format has them.
     rng: for ``stochastic`` rounding, a Generator or one uint32 word per element of the padded `x`;
@@ -55,7 +55,7 @@ def quantize(
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     fmt = element_format(fmt, "fmt")
-    choice("scale_rule", scale_rule, SCALE_RULES)
+    rule_named("scale_rule", scale_rule, powers=True)
     check_policies(rounding, nonfinite)
     block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
     flag("pad", pad)

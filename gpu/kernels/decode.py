@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, IntegerFormat, Specials
+from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, IntegerFormat, Specials, TableFormat
 from ..tensors.formats import FLOAT32_BIAS, FLOAT32_FRACTION
 from . import device
 from .arithmetic import FRACTION32, HIDDEN32
@@ -49,6 +49,16 @@ class Codes(NamedTuple):
             fmt.specials is Specials.FNUZ,
             fmt in (E4M3, E5M2) and device.has_fp8_conversion(where),
         )
+
+
+def codes_refusal(*formats: ElementFormat) -> str | None:
+    """Why kernels cannot take elements of these formats; None when they can."""
+    for fmt in formats:
+        if isinstance(fmt, TableFormat):
+            return f"elements must be floats or integers, not the table of values of {fmt}"
+        if fmt.bits > LONGEST_CODE:
+            return f"codes must have at most {LONGEST_CODE} bits, not {fmt.bits}"
+    return None
 
 
 def _factor(fmt: ElementFormat) -> float:

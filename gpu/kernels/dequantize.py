@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from . import device
-from .decode import LONGEST_CODE, Codes, decode, scale_value
+from .decode import Codes, codes_refusal, decode, scale_value
 from .launch import Launch
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ def refusal(request: "Dequantization") -> str | None:
     block = request.codes.shape[1]
     if block > LARGEST_BLOCK or block & (block - 1):
         return f"block_size must be a power of two up to {LARGEST_BLOCK}, not {block}"
-    if request.format.bits > LONGEST_CODE:
-        return f"codes must have at most {LONGEST_CODE} bits, not {request.format.bits}"
+    reason = codes_refusal(request.format)
+    if reason is not None:
+        return reason
     if request.dtype == torch.float64:
         return "dtype must be float32, float16 or bfloat16, not float64"
     return device.refusal(request.device)

@@ -18,7 +18,7 @@ from ...model.formats import E4M3, E5M2, E8M0, FLOAT32, ROUNDINGS, ElementFormat
 from ...model.quantize import NONFINITE, SCALE_RULES
 from . import device
 from .arithmetic import BIAS32, FRACTION32, HIDDEN32, INFINITY32
-from .decode import LONGEST_CODE
+from .decode import codes_refusal
 
 if TYPE_CHECKING:
     from ..ops.quantize import Quantization
@@ -78,8 +78,11 @@ class Rules:
         k = self.block_size
         if k > LARGEST_BLOCK or k & (k - 1):
             return f"block_size must be a power of two up to {LARGEST_BLOCK}, not {k}"
-        if self.format.bits > LONGEST_CODE:
-            return f"codes must have at most {LONGEST_CODE} bits, not {self.format.bits}"
+        reason = codes_refusal(self.format)
+        if reason is not None:
+            return reason
+        if self.scale_rule not in SCALE_RULES:
+            return f"scale_rule must be one of {', '.join(SCALE_RULES)}, not {self.scale_rule}"
         return device.refusal(where)
 
     def encoding(self, where: torch.device) -> Encoding:

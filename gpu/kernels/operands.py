@@ -17,7 +17,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...model.formats import BFLOAT16, E8M0, FLOAT16, ElementFormat
+from ...model.formats import BFLOAT16, E8M0, FLOAT16, ElementFormat, TableFormat
 from ...model.products import NO_EXPONENT, unit_exponents
 from ..tensors.formats import in_order
 from .launch import Launch
@@ -74,6 +74,8 @@ def is_split(*formats: ElementFormat) -> bool:
 def refusal(*formats: ElementFormat) -> str | None:
     """Why the kernels of products cannot take elements of these formats; None when they can."""
     for fmt in formats:
+        if isinstance(fmt, TableFormat):
+            return f"elements must be floats or integers, not the table of values of {fmt}"
         if fmt.significand_bits > FLOAT16.significand_bits:
             most = FLOAT16.significand_bits
             return f"elements must have significands of at most {most} bits, not those of {fmt}"

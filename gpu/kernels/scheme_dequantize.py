@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...model.formats import FLOAT32, IntegerFormat
 from . import device
-from .decode import LONGEST_CODE, Codes, decode
+from .decode import Codes, codes_refusal, decode
 
 if TYPE_CHECKING:
     from ..tensors.scheme_dequantize import SchemeDequantization
@@ -29,8 +29,9 @@ def refusal(request: "SchemeDequantization") -> str | None:
         return f"elements must be of one format, without zero points, not those of {scheme}"
     if isinstance(element, IntegerFormat) and element.sign_magnitude:
         return f"elements must not be sign-magnitude integers, not {element}"
-    if element.bits > LONGEST_CODE:
-        return f"codes must have at most {LONGEST_CODE} bits, not {element.bits}"
+    reason = codes_refusal(element)
+    if reason is not None:
+        return reason
     if inner or level.format != FLOAT32:
         return f"scales must be of one level, float32, not those of {scheme}"
     if request.dtype == torch.float64:

@@ -22,10 +22,11 @@ from ...model.formats import FloatFormat, IntegerFormat
 from ...model.formats.floating import Specials
 from ...model.schemes.grouping import Group, expand, group_in, reduce
 from ...model.schemes.quantize import laid_out
+from ...model.schemes.rules import AMAX, SCALE_RULES
 from ...model.schemes.scales import Scales, scales
 from . import device, scheme_rows
 from .arithmetic import INFINITY32
-from .decode import LONGEST_CODE
+from .decode import codes_refusal
 from .scheme_rows import Element, element_code, plain_codes
 
 if TYPE_CHECKING:
@@ -41,12 +42,19 @@ def refusal(request: "SchemeQuantization") -> str | None:
     scheme, element = request.scheme, request.scheme.elements[0]
     if len(scheme.elements) > 1:
         return f"elements must be of one format, not the code book of {scheme}"
-    if element.bits > LONGEST_CODE:
-        return f"codes must have at most {LONGEST_CODE} bits, not {element.bits}"
+    reason = codes_refusal(element)
+    if reason is not None:
+        return reason
     if isinstance(element, IntegerFormat) and element.sign_magnitude:
         return f"elements must not be sign-magnitude integers, not {element}"
     if isinstance(element, FloatFormat) and element.specials is Specials.FNUZ:
         return f"elements must have a negative zero, not be {element}"
+    known = (*SCALE_RULES, AMAX)
+    other = next((level.rule for level in scheme.levels if level.rule not in known), None)
+    if other is not None:
+        return f"rules of scales must be one of {', '.join(known)}, not {other}"
+    if scheme.poisoned_level is None:
+        return f"scales must have one that can be NaN, not those of {scheme}"
     bits = sum(level.format.significand_bits for level in scheme.levels)
     if bits > MOST_SCALE_BITS:
         return f"scales must have at most {MOST_SCALE_BITS} significant bits, not {bits}"
@@ -77,6 +85,7 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
     counts = [(rows // finest[0], columns // finest[1]) for rows, columns in groups]
     over = [(rows, 2 * columns) for rows, columns in counts]
     level = scheme.poisoned_level
+    assert level is not None  # refused
     poisoned = reduce(~torch.isfinite(extremes), over[level], torch.any)
     extremes = torch.where(expand(poisoned, over[level]), 0.0, extremes)
     made = scales(extremes, scheme, scheme.elements[0], over, request.bounds)

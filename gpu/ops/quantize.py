@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ...model.blocks import LARGEST_BLOCK, check_axis, scale_shape
-from ...model.errors import choice, flag, integer
+from ...model.errors import flag, integer
 from ...model.formats import ElementFormat
-from ...model.quantize import SCALE_RULES
 from ...model.schemes.quantize import check_policies, quantized
+from ...model.schemes.rules import rule_named
 from ...model.schemes.table import mx
 from .. import checks, executors
 from ..call_cache import Prepared, kind, once
@@ -123,7 +123,7 @@ def check_arguments(
 ) -> ElementFormat:
     """The format, if a tensor of that shape can be quantised so; ValueError if not."""
     fmt = element_format(fmt, "fmt")
-    choice("scale_rule", scale_rule, SCALE_RULES)
+    rule_named("scale_rule", scale_rule, powers=True)
     check_policies(rounding, nonfinite)
     scale_shape(shape, axis, block_size)
     return fmt

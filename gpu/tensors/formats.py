@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat, TableFormat
 from ...model.formats import element_format as model_format
 from ...model.packing import packed_codes, unpacked_codes
 from .. import checks
@@ -49,7 +49,7 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
     that every format has a graph of its own.
     """
     fmt = model_format(value, name)
-    if not torch.compiler.is_compiling():
+    if isinstance(fmt, TableFormat) or not torch.compiler.is_compiling():
         return fmt
     if isinstance(fmt, FloatFormat):
         return FloatFormat(

@@ -7,6 +7,7 @@ exponents from `emin` to `emax`, the `smallest` positive and the `largest_finite
     floating.py  a sign, an exponent and a mantissa
     integer.py   integers times a power of two
     power.py     powers of two
+    valued.py    any table of values
     table.py     the formats by name: to add a format, add a row
 """
 
@@ -52,8 +53,12 @@ from .table import (
     element_format,
     flushed,
     is_scale_format,
+    register_format,
+    register_scale_format,
     scale_format,
+    unit_format,
 )
+from .valued import TableFormat, p3109, p3109_named
 
 __all__ = [
     "BF16",
@@ -94,6 +99,7 @@ __all__ = [
     "PowerFormat",
     "ScaleFormat",
     "Specials",
+    "TableFormat",
     "Triple",
     "UnsignedFormat",
     "block_scale_bits",
@@ -102,7 +108,12 @@ __all__ = [
     "flushed",
     "is_scale_format",
     "narrow_codes",
+    "p3109",
+    "p3109_named",
     "read_only",
+    "register_format",
+    "register_scale_format",
     "scale_format",
     "sign_magnitude",
+    "unit_format",
 ]

@@ -78,6 +78,9 @@ class Codes:
     A subclass has `name`, `bits`, and the `values` and `triples` of every code.
     """
 
+    zero_code: int | None = 0
+    """Code of zero, or None."""
+
     @property
     def narrow(self) -> np.dtype | None:
         """Type of ml_dtypes whose bytes are the codes; None without one."""

@@ -1,4 +1,4 @@
-"""The formats by name, and pairs of formats. To add a format, add a row.
+"""The formats by name, and pairs of formats. To add a format, add a row, or register it.
 
 Sources: OCP Microscaling Formats (MX) v1.0, section 5; OCP 8-bit Floating Point (OFP8) v1.0;
 IEEE 754; bfloat16 as ml_dtypes has it; TF32: NVIDIA A100 Tensor Core GPU Architecture; FNUZ: AMD
@@ -7,9 +7,11 @@ arXiv:2206.02915. Integers in full and symmetric range: those of the schemes
 that docs/numerics.md cites in section 6.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from .codes import Specials
 from .floating import FloatFormat, Flushed
 from .integer import MOST_SCALE_BITS, IntegerFormat, UnsignedFormat
 from .power import PowerFormat
+from .valued import TableFormat, p3109_named
 
 E4M3 = FloatFormat("e4m3", 4, 3, Specials.NAN_ONLY)
 E5M2 = FloatFormat("e5m2", 5, 2, Specials.IEEE)
@@ -55,15 +58,56 @@ TF32 = replace(FP16, name="tf32", exponent_bits=FLOAT32.exponent_bits)
 
 MX_FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
 """Elements of the blocks of OCP MX, and INT4."""
-FORMATS = MX_FORMATS | {f.name: f for f in (E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32, INT5, INT3)}
-"""Elements that a unit computes with."""
+ElementFormat = FloatFormat | IntegerFormat | TableFormat
+ScaleFormat = FloatFormat | PowerFormat | IntegerFormat | TableFormat
+Format = TypeVar("Format", bound=ElementFormat | ScaleFormat)
 
-_NARROW = {f.narrow: f for f in FORMATS.values() if f.narrow is not None}
-SCALE_FORMATS = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)}
+FORMATS: dict[str, ElementFormat] = {}
+"""Elements by name."""
+SCALE_FORMATS: dict[str, ScaleFormat] = {}
 """Formats of scales of blocks; unsigned integers uN are formats of scales too."""
 
-ElementFormat = FloatFormat | IntegerFormat
-ScaleFormat = FloatFormat | PowerFormat | IntegerFormat
+
+def register_format(fmt: Format) -> Format:
+    """Make a format of elements known by its name; returns it.
+
+    Raises TypeError for another thing, ValueError for a format without a zero and for a name that
+    has other content.
+    """
+    if not isinstance(fmt, ElementFormat):
+        raise TypeError(f"format must be a format of elements, not {fmt!r}")
+    return _known(element_format(fmt), FORMATS)
+
+
+def register_scale_format(fmt: Format) -> Format:
+    """Make a format of scales known by its name; returns it.
+
+    Raises TypeError for another thing, ValueError for a name that has other content.
+    """
+    if not isinstance(fmt, ScaleFormat):
+        raise TypeError(f"format must be a format of scales, not {fmt!r}")
+    return _known(fmt, SCALE_FORMATS)
+
+
+def _known(fmt: Any, table: dict[str, Any]) -> Any:
+    name = fmt.name
+    if not FORMAT_NAME.fullmatch(name):
+        raise ValueError(f"name of a format must be of a-z, 0-9 and _, not {name!r}")
+    other = table.get(name, fmt)
+    if other != fmt or (table is FORMATS and p3109_named(name) not in (None, fmt)):
+        raise ValueError(f"name of format {fmt!r} must be new: {name} is {other!r}")
+    return table.setdefault(name, fmt)
+
+
+FORMAT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def _register_rows() -> None:
+    others = E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32, INT5, INT3
+    for fmt in (*MX_FORMATS.values(), *others):
+        register_format(fmt)
+    for fmt in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0):
+        register_scale_format(fmt)
 
 
 BLOCK_SCALES: dict[str, ScaleFormat] = {fmt.name: fmt for fmt in (E8M0, E4M3)}
@@ -77,7 +121,7 @@ def code_format(x: object) -> ElementFormat | None:
 
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:
     """The format of MX elements with a name, or `value` itself; ValueError lists the names."""
-    if isinstance(value, FloatFormat | IntegerFormat):
+    if isinstance(value, ElementFormat):
         if not value.is_mx:
             raise ValueError(f"{name} must be a format of MX elements, not {value}")
         return value
@@ -86,6 +130,8 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
     word = value.strip().lower()
     if word not in FORMATS:
         load_plugins()
+    if word not in FORMATS and (table := p3109_named(word)) is not None:
+        return table
     return FORMATS[choice(name, word, FORMATS)]
 
 
@@ -99,7 +145,8 @@ def scale_format(name: str) -> ScaleFormat:
 
 def is_scale_format(value: object) -> bool:
     """Whether `value` is a format that scales can have."""
-    return isinstance(value, PowerFormat | UnsignedFormat) or value in SCALE_FORMATS.values()
+    kinds = PowerFormat | UnsignedFormat | TableFormat
+    return isinstance(value, kinds) or value in SCALE_FORMATS.values()
 
 
 def block_scale_bits(fmt: ScaleFormat) -> int:
@@ -107,10 +154,23 @@ def block_scale_bits(fmt: ScaleFormat) -> int:
     return fmt.bits - isinstance(fmt, FloatFormat)
 
 
+_register_rows()
+_NARROW = {f.narrow: f for f in FORMATS.values() if f.narrow is not None}
+
+
 @cache
 def flushed(fmt: ElementFormat) -> ElementFormat:
     """The format as a machine without subnormal numbers reads it; integers do not change."""
+    if isinstance(fmt, TableFormat):
+        return fmt.flushed()
     return Flushed(*astuple(fmt)) if isinstance(fmt, FloatFormat) else fmt
+
+
+def unit_format(fmt: ElementFormat, name: str = "formats") -> ElementFormat:
+    """`fmt` if units can compute with it; ValueError for a table of values."""
+    if isinstance(fmt, TableFormat):
+        raise ValueError(f"{name} of a unit must be floats or integers, not the table {fmt}")
+    return fmt
 
 
 Pair = tuple[ElementFormat, ElementFormat]
@@ -137,7 +197,9 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
 
 
 def _pair(item: "str | ElementFormat | Sequence") -> Pair:
-    halves = item.split("x") if isinstance(item, str) else item
+    halves = item
+    if isinstance(item, str):
+        halves = [item] if item in FORMATS else item.split("x")
     halves = halves if isinstance(halves, Sequence) else [halves]
     if len(halves) not in (1, 2) or (len(halves) == 2 and "" in halves):
         raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")

@@ -15,19 +15,22 @@ from ..formats import (
     FloatFormat,
     IntegerFormat,
     PowerFormat,
+    TableFormat,
     UnsignedFormat,
     sign_magnitude,
 )
 from ..matmul import matmul
+from ..rounding import quotient
 from .array import ScaledArray
 from .calibrate import CALIBRATORS, calibrate
 from .files import load, save
 from .grouping import CHANNEL, TENSOR, Granularity, block, tile
 from .integer import IntegerSums, integer_sums, largest_length
 from .quantize import Limits, quantize
+from .rules import ScaleRule, register_scale_rule
 from .scheme import Level, Scheme
 from .storage import PackedArray, Storage, bits_per_element, pack, storage, unpack
-from .table import SCHEMES, scheme
+from .table import SCHEMES, register_scheme, scheme
 
 __all__ = [
     "BFLOAT16",
@@ -53,9 +56,11 @@ __all__ = [
     "Limits",
     "PackedArray",
     "PowerFormat",
+    "ScaleRule",
     "ScaledArray",
     "Scheme",
     "Storage",
+    "TableFormat",
     "UnsignedFormat",
     "bits_per_element",
     "block",
@@ -66,6 +71,9 @@ __all__ = [
     "matmul",
     "pack",
     "quantize",
+    "quotient",
+    "register_scale_rule",
+    "register_scheme",
     "save",
     "scheme",
     "sign_magnitude",

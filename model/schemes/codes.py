@@ -75,7 +75,7 @@ def _encode(
 def _select(
     original: Array, scheme: Scheme, choices: list[Scales], coded: list[Array], band: slice
 ) -> Array:
-    """Index of the choice with the least squared error for each group; the first of equals.
+    """Index of the choice with the least error for each group; the first of equals.
 
     Elements that are not finite have no error. Errors in `error_digits` are sums of integers, exact
     in float64 in any order.
@@ -83,7 +83,8 @@ def _select(
     xp = namespace(original)
     finite = xp.isfinite(original)
     known = xp.where(finite, original, 0.0)
-    digits = scheme.error_digits
+    digits, rule = scheme.error_digits, scheme.choosing_rule
+    is_absolute = rule is not None and rule.error == "absolute"
     steps = None if digits is None else _steps(known, digits)
     best = least = None
     for i, (scales, codes) in enumerate(zip(choices, coded, strict=True)):
@@ -93,7 +94,7 @@ def _select(
             difference = known - values
         else:
             difference = xp.floor(xp.abs(known) * steps) - xp.floor(xp.abs(values) * steps)
-        error = _tree_sum(difference)
+        error = _tree_sum(difference, is_absolute)
         if best is None or least is None:
             best, least = xp.zeros_like(error, dtype=xp.uint8), error
         else:
@@ -123,15 +124,16 @@ def squared_error(x: Array, values: Array, group: Group) -> Array:
     return _tree_sum(parts(x - values, group))
 
 
-def _tree_sum(differences: Array) -> Array:
-    """Sums of squares over groups that `parts` has cut, row by row inside a group.
+def _tree_sum(differences: Array, is_absolute: bool = False) -> Array:
+    """Sums of squares, or of magnitudes, over groups that `parts` has cut, row by row in a group.
 
     Float64 additions by RNE in a tree of adjacent pairs, ((0, 1), (2, 3), ...); the last of an odd
     number passes to the next level.
     """
     xp = namespace(differences)
     down, height, across, width = differences.shape
-    squares = xp.swapaxes(differences * differences, 1, 2)
+    terms = xp.abs(differences) if is_absolute else differences * differences
+    squares = xp.swapaxes(terms, 1, 2)
     level = squares.reshape(down, across, height * width)
     while level.shape[-1] > 1:
         paired = level.shape[-1] // 2 * 2

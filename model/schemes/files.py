@@ -17,7 +17,9 @@ from ..formats import (
     IntegerFormat,
     PowerFormat,
     ScaleFormat,
+    TableFormat,
     UnsignedFormat,
+    p3109_named,
 )
 from ..formats.codes import Specials
 from .array import ScaledArray
@@ -114,7 +116,7 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
 def element_of(text: object) -> ElementFormat:
     """The element format of a description; TypeError for a power of two."""
     fmt = restored(text)
-    if isinstance(fmt, FloatFormat | IntegerFormat):
+    if isinstance(fmt, ElementFormat):
         return fmt
     raise TypeError(f"elements must be floats or integers, not {fmt}")
 
@@ -124,8 +126,8 @@ CLASSES = {
     "integer": IntegerFormat,
     "unsigned": UnsignedFormat,
     "power": PowerFormat,
+    "table": TableFormat,
 }
-ROWS = FORMATS | SCALE_FORMATS
 Format = ElementFormat | ScaleFormat
 
 
@@ -136,6 +138,11 @@ def described(fmt: Format) -> dict[str, Any]:
         known = ", ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"format {fmt} must be one of {known}, not {type(fmt).__name__}")
     kind = kinds[type(fmt)]
+    if isinstance(fmt, TableFormat):
+        _check_name(fmt)
+        values = [value.hex() for value in fmt.values.tolist()]
+        rest = {"ties": fmt.ties, "emin": fmt.emin}
+        return {"kind": kind, "name": fmt.name, "values": values, **rest}
     values = {f.name: getattr(fmt, f.name) for f in fields(fmt) if f.init}
     if isinstance(fmt, FloatFormat):
         values["specials"] = fmt.specials.name
@@ -155,6 +162,8 @@ def restored(text: object) -> Format:
     kind = CLASSES[choice("kind of format", values.pop("kind", None), CLASSES)]
     if kind is not UnsignedFormat and not isinstance(values.get("name"), str):
         raise TypeError(f"name of format must be text, not {values.get('name')!r}")
+    if kind is TableFormat:
+        values["values"] = [float.fromhex(value) for value in values["values"]]
     if kind is FloatFormat:
         specials = choice("specials", values.get("specials"), Specials.__members__)
         values["specials"] = Specials[specials]
@@ -164,11 +173,11 @@ def restored(text: object) -> Format:
 
 
 def _check_name(fmt: Format) -> None:
-    """ValueError where a float or a power of two has the name of a different format.
+    """ValueError where a float, a power of two or a table has the name of a different format.
 
     Integers may share a name: `int8` is MX's, and other schemes have an `int8` of their own.
     """
-    row = ROWS.get(fmt.name)
+    row = FORMATS.get(fmt.name) or SCALE_FORMATS.get(fmt.name) or p3109_named(fmt.name)
     if isinstance(fmt, FloatFormat) and fmt.native and row is None:
         raise ValueError(f"native of {fmt} must be False: there is no float of that name")
     if row not in (None, fmt) and not isinstance(fmt, IntegerFormat):

@@ -33,6 +33,7 @@ from ..formats import (
     FloatFormat,
     PowerFormat,
     ScaleFormat,
+    TableFormat,
 )
 from ..products import NO_EXPONENT, unit_exponents
 from .array import Scaled, check_codes, value_table
@@ -151,14 +152,18 @@ class Operand:
 
 def element_range(scheme: Scheme) -> tuple[int, int, int]:
     """(lsb, low, high): elements less zero points are n x 2^lsb, with n from low to high."""
-    shifts = sum(is_shift(level, i) for i, level in enumerate(scheme.levels))
-    lsb = min(element.lsb for element in scheme.elements) - shifts
+    shifts = [level.format for i, level in enumerate(scheme.levels) if is_shift(level, i)]
+    smallest, largest = (
+        sum(getattr(fmt, end) for fmt in shifts if isinstance(fmt, PowerFormat))
+        for end in ("emin", "emax")
+    )
+    lsb = min(element.lsb for element in scheme.elements) + smallest
     lows, highs = [], []
     for element in scheme.elements:
         low, high = element.extremes
         lows.append(low - high if scheme.zero_point else low)
         highs.append(high - low if scheme.zero_point else high)
-    return lsb, int(np.ldexp(min(lows), -lsb)), int(np.ldexp(max(highs), -lsb))
+    return lsb, int(np.ldexp(min(lows), largest - lsb)), int(np.ldexp(max(highs), largest - lsb))
 
 
 def significand_bits(scheme: Scheme) -> int:
@@ -216,7 +221,7 @@ def _floats(array: Scaled, codes: Array) -> bool | Array:
 @cache
 def _float_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
     """(formats, codes): whether the format is a float."""
-    return np.stack([np.full(fmt.values.shape, isinstance(fmt, FloatFormat)) for fmt in formats])
+    return np.stack([np.full(fmt.values.shape, not fmt.is_integer) for fmt in formats])
 
 
 @cache
@@ -244,7 +249,7 @@ def block_scale(fmt: ScaleFormat, scales: Array, length: int) -> BlockScale:
     exponents = exponent(scales)
     if isinstance(fmt, PowerFormat):
         fraction_bits = 0
-    elif isinstance(fmt, FloatFormat):
+    elif isinstance(fmt, FloatFormat | TableFormat):
         fraction_bits = fmt.mantissa_bits
         exponents = xp.clip(exponents, fmt.emin, None)
     else:

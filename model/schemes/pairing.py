@@ -11,6 +11,7 @@ from ..errors import choice, integer
 from ..formats import E2M1, E2M3, E3M2, E4M3, E5M2, ElementFormat
 from . import SCHEMES, Scheme, quantize, storage
 from . import scheme as find
+from .rules import RULES
 from .scheme import SCALE_RULES
 from .table import LARGEST_BLOCK, has_blocks, has_rule
 
@@ -129,7 +130,7 @@ def _set(text: str, rule: str, size: int | None) -> Scheme:
     """The scheme of a name, with `rule` and `size` where its name leaves the choice."""
     named = find(text)
     changes = text.lower().split(":")[1:]
-    if has_rule(named) and not any(part.strip() in SCALE_RULES for part in changes):
+    if has_rule(named) and not any(part.strip() in RULES for part in changes):
         best = BEST_RULES.get(named.elements, named.levels[0].rule)
         changes.append(best if rule == RECOMMENDED else rule)
     if has_blocks(named) and size is not None and not any(part[:1] == "b" for part in changes):

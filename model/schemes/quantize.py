@@ -19,7 +19,7 @@ from ..rounding import F64
 from .array import ScaledArray
 from .codes import codes_of, pick
 from .grouping import Group, expand, grid_shape, group_in, in_axes, reduce
-from .scales import Bounds, scales
+from .scales import Bounds, candidates
 from .scheme import Scheme
 from .table import scheme as find
 
@@ -208,23 +208,47 @@ def quantized_within(
         words = axis_last(words, axis).reshape(size)
 
     level = scheme.poisoned_level
+    of_poison = groups[-1] if level is None else groups[level]
     kept = finite = matrix
     poisoned = None
     unusual = ~xp.isfinite(matrix)
     if not known_none(unusual):
-        poisoned = reduce(_poison(matrix, unusual, scheme, nonfinite), groups[level], xp.any)
-        kept = xp.where(expand(poisoned, groups[level]), 0.0, matrix)
+        mask = _poison(matrix, unusual, scheme, nonfinite)
+        if not scheme.has_nan and bool(mask.any()):
+            raise ValueError(f"x must be finite for {scheme}, which has no NaN")
+        poisoned = reduce(mask, of_poison, xp.any)
+        kept = xp.where(expand(poisoned, of_poison), 0.0, matrix)
         finite = xp.where(xp.isfinite(kept), kept, 0.0)
-    choices = [scales(finite, scheme, element, groups, bounds) for element in scheme.elements]
+    choices = [
+        each
+        for element in scheme.elements
+        for each in candidates(finite, scheme, element, groups, bounds)
+    ]
     codes, selectors = codes_of(kept, scheme, choices, groups[-1], rounding, words, chunk)
     stored = choices[0].stored
     if selectors is not None:
-        stored = [pick([each.stored[0] for each in choices], selectors)]
-    nan = scheme.levels[level].format.nan
-    if poisoned is not None and nan is not None:
+        stored = [*stored[:-1], pick([each.stored[-1] for each in choices], selectors)]
+    if poisoned is not None and level is None:
+        codes = _poisoned_codes(codes, scheme, selectors, expand(poisoned, of_poison), groups[-1])
+    elif poisoned is not None and level is not None:
+        nan = scheme.levels[level].format.nan
+        assert nan is not None  # that is what a poisoned level is
         stored[level] = xp.where(poisoned, matched(nan, values), stored[level])
+    if scheme.choosing_rule is not None:
+        selectors = None
 
     return laid_out(codes, stored, choices[0].zero_points, selectors, shape, groups, axis)
+
+
+def _poisoned_codes(
+    codes: Array, scheme: Scheme, selectors: Array | None, poisoned: Array, group: Group
+) -> Array:
+    """Codes with the NaN of their formats where `poisoned`; without one, as they are."""
+    if not scheme.has_nan:
+        return codes
+    nans = [namespace(codes).full_like(codes, int(e.nan_code or 0)) for e in scheme.elements]
+    nan = nans[0] if len(nans) == 1 else pick(nans, expand(selectors, group))
+    return namespace(codes).where(poisoned, nan, codes)
 
 
 def laid_out(

@@ -4,15 +4,24 @@ Every quotient is exact until the one rounding that makes a scale or a zero poin
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
-from ..arrays import FLOAT64_BIAS, FLOAT64_FRACTION, Array, cast, exponent, namespace, view
-from ..formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat, PowerFormat
+from ..arrays import Array, cast, namespace
+from ..formats import (
+    FLOAT32,
+    ElementFormat,
+    FloatFormat,
+    IntegerFormat,
+    PowerFormat,
+    TableFormat,
+)
 from ..rounding import quotient, to_odd, two_sum
 from .grouping import Group, expand, reduce, refine
+from .rules import AMAX, RULES, shared_exponent
 from .scheme import Scheme
+
+__all__ = ["Bounds", "Scales", "candidates", "encode", "scales", "shared_exponent"]
 
 Bounds = tuple[Array, Array]
 
@@ -46,35 +55,52 @@ def scales(
     groups: list[Group],
     given: Bounds | None,
 ) -> Scales:
+    """The first of `candidates`."""
+    return candidates(matrix, scheme, element, groups, given)[0]
+
+
+def candidates(
+    matrix: Array,
+    scheme: Scheme,
+    element: ElementFormat,
+    groups: list[Group],
+    given: Bounds | None,
+) -> list[Scales]:
     """Scales of a finite float32 matrix, from the outermost level to the innermost.
 
-    groups: size of each level's groups. given: float64 low and high of the outermost groups, which
-    replace the least and greatest values.
+    They differ in the innermost level, where its rule leaves a choice. groups: size of each level's
+    groups. given: float64 low and high of the outermost groups, which replace the least and
+    greatest values.
     """
     stored: list[Array] = []
-    product = zero_points = outer = None
+    others: list[Array] = []
+    product = zero_points = outer = before = None
     for i, (level, group) in enumerate(zip(scheme.levels, groups, strict=True)):
         if outer is not None:
             product = refine(product, outer, group)
         bounds = given if i == 0 else None
         if scheme.zero_point and isinstance(element, IntegerFormat):
             level_scales, zero_points = _affine(matrix, group, bounds, scheme, element)
-        elif isinstance(level.format, PowerFormat):
-            level_scales = _power(_largest(matrix, group, bounds), product, scheme, i, element)
         else:
             amax = _largest(matrix, group, bounds)
             room = scheme.room(i, element)
-            if product is None and bounds is None and level.format == FLOAT32 and _is_float32(room):
+            plain = product is None and bounds is None and level.rule == AMAX
+            if plain and level.format == FLOAT32 and _is_float32(room):
                 level_scales = _float32_scale(cast(amax, "float32"), room)
             else:
-                rooms = namespace(amax).full_like(amax, room)
-                rooms = rooms if product is None else rooms * product
-                level_scales = encode(quotient(amax, rooms), level.format)
+                level_scales, *others = _by_rule(amax, product, scheme, i, element)
         stored.append(level_scales)
-        values = level.format.exact(level_scales)
-        product = values if product is None else product * values
+        before, product = product, _times(product, level.format.exact(level_scales))
         outer = group
-    return Scales(element, stored, product, zero_points)
+    made = [Scales(element, stored, product, zero_points)]
+    for other in others:
+        total = _times(before, scheme.levels[-1].format.exact(other))
+        made.append(Scales(element, [*stored[:-1], other], total, zero_points))
+    return made
+
+
+def _times(product: Array | None, values: Array) -> Array:
+    return values if product is None else product * values
 
 
 def _is_float32(x: float) -> bool:
@@ -89,7 +115,7 @@ def _float32_scale(amax: Array, room: float) -> Array:
     return xp.clip(ratio, FLOAT32.smallest, FLOAT32.largest_finite)
 
 
-def encode(values: Array, fmt: FloatFormat | IntegerFormat) -> Array:
+def encode(values: Array, fmt: FloatFormat | IntegerFormat | TableFormat) -> Array:
     """RNE of non-negative `values` that were rounded to odd, limited to the positive numbers."""
     return fmt.encode_unchecked(namespace(values).clip(values, fmt.smallest, fmt.largest_finite))
 
@@ -102,48 +128,18 @@ def _largest(matrix: Array, group: Group, bounds: Bounds | None) -> Array:
     return cast(reduce(xp.abs(matrix), group, xp.amax), "float64")
 
 
-def _power(
+def _by_rule(
     amax: Array, outer: Array | None, scheme: Scheme, level: int, element: ElementFormat
-) -> Array:
-    """Powers of two by the level's rule, less the exponents of outer and inner scales."""
-    formats = [lev.format for lev in scheme.levels]
-    inner = sum(fmt.emax for fmt in formats[level + 1 :] if isinstance(fmt, PowerFormat))
-    fmt = formats[level]
-    assert isinstance(fmt, PowerFormat)
-    shared = shared_exponent(amax, element, scheme.levels[level].rule) - inner
-    if outer is not None:
-        shared = shared - exponent(outer)
-    return fmt.encode(namespace(amax).where(amax == 0, fmt.emin, shared))
-
-
-class Range(Protocol):
-    """Facts of a format that a shared exponent depends on."""
-
-    @property
-    def emax(self) -> int: ...
-    @property
-    def mantissa_bits(self) -> int: ...
-    @property
-    def largest_finite(self) -> float: ...
-
-
-def shared_exponent(amax: Array, fmt: Range, scale_rule: str) -> Array:
-    """A block's exponent before clamping, int64; far below every exponent for an `amax` of 0.
-
-    It comes from the bits of float64, in which float32's subnormals are normal, without a
-    logarithm.
-    """
-    bits = view(cast(amax, "float64"), "int64")
-    one = 1 << FLOAT64_FRACTION
-    if scale_rule == "even":
-        bits = bits + one // 2 ** (
-            fmt.mantissa_bits + 1
-        )  # half of the last place; the exponent takes a carry
-    elif scale_rule == "ceil":
-        # The least e with amax <= largest x 2^e: compares the two significands in [1, 2).
-        bits = bits + (2 * one - 1 - int(fmt.largest_finite / 2.0**fmt.emax * one))
-    exponent = namespace(bits).bitwise_right_shift(bits, FLOAT64_FRACTION) - FLOAT64_BIAS
-    return exponent - fmt.emax
+) -> list[Array]:
+    """Candidates of the level's rule for its scales, as its format stores them."""
+    xp, fmt, rule = namespace(amax), scheme.levels[level].format, scheme.levels[level].rule
+    room = xp.full_like(amax, scheme.inner_room(level))
+    room = room if outer is None else room * outer
+    made = RULES[rule](amax, room, element)
+    none = amax == 0
+    if isinstance(fmt, PowerFormat):
+        return [fmt.encode(xp.where(none, fmt.emin, each)) for each in made]
+    return [encode(xp.where(none, fmt.smallest, each), fmt) for each in made]
 
 
 def _affine(

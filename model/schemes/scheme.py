@@ -7,7 +7,7 @@ from types import UnionType
 import numpy as np
 
 from ..blocks import LARGEST_BLOCK
-from ..errors import choice, flag, integer
+from ..errors import flag, integer
 from ..formats import (
     E8M0,
     FLOAT64,
@@ -17,12 +17,14 @@ from ..formats import (
     IntegerFormat,
     PowerFormat,
     ScaleFormat,
+    TableFormat,
     is_scale_format,
 )
 from .grouping import Granularity
+from .rules import RULES, SCALE_RULES, ScaleRule, rule_named
 
-SCALE_RULES = ("floor", "ceil", "even")
-"""Rules of scales that are powers of two (section 2 of docs/numerics.md)."""
+__all__ = ["ERROR_DIGITS", "EXACT_BITS", "SCALE_RULES", "Level", "Scheme", "is_region", "is_shift"]
+
 EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64
 ERROR_DIGITS = 2, 16
 """Fewest and most digits of an error, so that sums of `LARGEST_BLOCK` squares are exact float64."""
@@ -32,9 +34,9 @@ ERROR_DIGITS = 2, 16
 class Level:
     """Scales of one format, one per group.
 
-    rule: ``amax`` for floats and integers: the largest magnitude meets the largest value that
-    elements and inner scales can make. ``floor``, ``ceil`` or ``even`` (section 2 of
-    docs/numerics.md) for powers of two.
+    rule: ``amax`` for floats, integers and tables: the largest magnitude meets the largest value
+    that elements and inner scales can make. ``floor``, ``ceil`` or ``even`` (section 2 of
+    docs/numerics.md) for powers of two. Or the name of another registered rule.
     """
 
     granularity: Granularity
@@ -46,8 +48,7 @@ class Level:
             raise TypeError(f"granularity must be a Granularity, not {self.granularity!r}")
         if not is_scale_format(self.format):
             raise TypeError(f"format must be a format of scales, not {self.format!r}")
-        rules = SCALE_RULES if isinstance(self.format, PowerFormat) else ("amax",)
-        choice(f"rule of {self.format} scales", self.rule, rules)
+        rule_named(f"rule of {self.format} scales", self.rule, isinstance(self.format, PowerFormat))
 
     def __str__(self) -> str:
         rule = "" if self.rule == "amax" else f", {self.rule}"
@@ -94,6 +95,8 @@ class Scheme:
             )
         for element in self.elements:
             integer(f"bits of element {element} of {self.name}", element.bits, 1, LONGEST_CODE)
+            if isinstance(element, TableFormat) and not element.is_mx:
+                raise ValueError(f"values of element {element} of {self.name} must hold a zero")
         flag("zero_point", self.zero_point)
         self._check_levels()
         self._check_zero_point()
@@ -107,16 +110,11 @@ class Scheme:
                     f"levels of {self.name} must nest: no {outer.granularity} is made of whole "
                     f"groups of {inner.granularity}"
                 )
-        powers = [isinstance(level.format, PowerFormat) for level in self.levels]
-        if any(powers) and not all(powers):
+        several = [level for level in self.levels if RULES[level.rule].candidates > 1]
+        if several and (several != [self.levels[-1]] or len(self.elements) > 1):
             raise ValueError(
-                f"levels of {self.name} must all be powers of two, or none, not "
-                f"{' and '.join(str(level.format) for level in self.levels)}"
-            )
-        if all(level.format.nan_code is None for level in self.levels):
-            raise ValueError(
-                f"levels of {self.name} must have one whose scales can be NaN, not only "
-                f"{' and '.join(str(level.format) for level in self.levels)}"
+                f"rule {several[0].rule} of {self.name} must be that of the innermost scales of "
+                "one element format: it leaves a choice"
             )
         bits = sum(level.format.significand_bits for level in self.levels) + max(
             element.significand_bits + self.zero_point for element in self.elements
@@ -192,14 +190,31 @@ class Scheme:
         return (len(self.elements) - 1).bit_length()
 
     @property
-    def poisoned_level(self) -> int:
-        """Innermost level whose scales can be NaN; a NaN poisons one of its groups."""
-        return max(i for i, level in enumerate(self.levels) if level.format.nan_code is not None)
+    def poisoned_level(self) -> int | None:
+        """Innermost level whose scales can be NaN; a NaN poisons one of its groups. None without
+        one."""
+        known = [i for i, level in enumerate(self.levels) if level.format.nan_code is not None]
+        return known[-1] if known else None
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a group can be NaN, by its scale or else by each of its elements."""
+        elements = all(element.nan_code is not None for element in self.elements)
+        return self.poisoned_level is not None or elements
+
+    @property
+    def choosing_rule(self) -> ScaleRule | None:
+        """Rule of the innermost scales that has several candidates; None without one."""
+        rule = RULES[self.levels[-1].rule]
+        return rule if rule.candidates > 1 else None
 
     def room(self, level: int, element: ElementFormat) -> float:
         """Largest value that `element` and the scales inside `level` can make."""
-        inner = prod(scale.format.largest_finite for scale in self.levels[level + 1 :])
-        return element.largest_finite * inner
+        return element.largest_finite * self.inner_room(level)
+
+    def inner_room(self, level: int) -> float:
+        """Largest value that the scales inside `level` can make; 1 for the innermost."""
+        return prod(scale.format.largest_finite for scale in self.levels[level + 1 :])
 
 
 def _is_tuple_of(value: object, kind: type | UnionType) -> bool:

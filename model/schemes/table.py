@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 
 from ..blocks import LARGEST_BLOCK
-from ..errors import choice, integer, nearest
+from ..errors import integer, nearest
 from ..formats import (
     E1M0,
     E2M1,
@@ -32,8 +32,10 @@ from ..formats import (
     UnsignedFormat,
     sign_magnitude,
 )
+from ..plugins import load_plugins
 from .grouping import CHANNEL, TENSOR, block, tile
-from .scheme import SCALE_RULES, Level, Scheme, is_shift
+from .rules import RULES, rule_named
+from .scheme import Level, Scheme, is_shift
 
 OCP_MX = "OCP Microscaling Formats (MX) v1.0"
 FP8 = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433"
@@ -130,7 +132,28 @@ ROWS = (
     _code_book("mixed6", E2M3, E3M2),
     _code_book("mixed4", E2M1, INT4_SYMMETRIC),
 )
-SCHEMES = {row.name: row for row in ROWS}
+SCHEMES: dict[str, Scheme] = {}
+"""Schemes by name."""
+
+
+def register_scheme(scheme: Scheme) -> Scheme:
+    """Make a scheme known by its name; returns it.
+
+    Raises TypeError for another thing, ValueError for a name that has other content or has
+    characters other than a-z, 0-9 and _.
+    """
+    if not isinstance(scheme, Scheme):
+        raise TypeError(f"scheme must be a Scheme, not {scheme!r}")
+    name = scheme.name
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ValueError(f"name of a scheme must be of a-z, 0-9 and _, not {name!r}")
+    if SCHEMES.get(name, scheme) != scheme:
+        raise ValueError(f"name of scheme {name} must be new: it has other content")
+    return SCHEMES.setdefault(name, scheme)
+
+
+for _row in ROWS:
+    register_scheme(_row)
 
 
 def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
@@ -144,6 +167,8 @@ def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a Scheme or its name, not {value!r}")
     row, *changes = value.strip().lower().split(":")
+    if row not in SCHEMES:
+        load_plugins()
     if row not in SCHEMES:
         known = ", ".join(SCHEMES)
         raise ValueError(f"{name} must be one of {known}, not {row!r}{nearest(row, SCHEMES)}")
@@ -161,14 +186,15 @@ def varied(scheme: Scheme, changes: Iterable[str]) -> Scheme:
     """
     rule = size = digits = None
     for change in changes:
-        if rule is None and change in SCALE_RULES:
+        if rule is None and change in RULES and RULES[change].powers:
             rule = change
         elif size is None and (match := BLOCK.fullmatch(change)):
             size = int(match[1])
         elif digits is None and (match := DIGITS.fullmatch(change)):
             digits = int(match[1])
         else:
-            known = f"{', '.join(SCALE_RULES)}, b and a number, or e and a number"
+            rules = ", ".join(rule.name for rule in RULES.values() if rule.powers)
+            known = f"{rules}, b and a number, or e and a number"
             raise ValueError(f"what follows a scheme must be {known}, each once, not {change!r}")
     return variant(scheme, rule, size, digits)
 
@@ -184,7 +210,7 @@ def variant(
     levels, kept = list(scheme.levels), scheme.error_digits
     name = scheme.name.removesuffix(f":e{kept}")  # its place is at the end
     if rule is not None:
-        choice("scale rule", rule, SCALE_RULES)
+        rule_named("scale rule", rule, powers=True)
         if not has_rule(scheme):
             raise ValueError(f"scale rule of {scheme} must be left out: its scales are by amax")
         if rule != levels[0].rule:

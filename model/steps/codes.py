@@ -184,7 +184,11 @@ class CodeSteps:
         codes = [codes[:, block, start:end] for codes in (self.codes_a, self.codes_b)]
         fill = max(self.sizes) - (end - start)
         if fill:
-            codes = [np.pad(side, ((0, 0), (0, fill))) for side in codes]  # zeros
+            zeros = self.formats.a.zero_code or 0, self.formats.b.zero_code or 0
+            codes = [
+                np.pad(side, ((0, 0), (0, fill)), constant_values=zero)
+                for side, zero in zip(codes, zeros, strict=True)
+            ]
         scales = self.scales_a[:, block], self.scales_b[:, block]
         is_last = block == blocks - 1 and end == k
         shifts = None if self.shifts is None else self.shifts[:, block, start:end]

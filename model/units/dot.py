@@ -20,6 +20,7 @@ from ..formats import (
     IntegerFormat,
     ScaleFormat,
     block_scale_bits,
+    unit_format,
 )
 from ..formats.table import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, ZERO_POINTS, check_integers
@@ -157,7 +158,7 @@ class DotConfig(UnitConfig):
         scale_block = _scale_block(self.scale_block, self.lanes, rule.least_lanes)
         rule.check_unit(self.lanes, scale_block)
         for a, b in self.formats:
-            rule.check_formats(a, b)
+            rule.check_formats(unit_format(a), unit_format(b))
         scales = self.default_of("scales") if self.scales is None else self.scales
         if self.micro and isinstance(out, IntegerOutput):
             raise ValueError(f"micro must be False for {out.name} results, not True")

@@ -12,7 +12,9 @@ from ..formats import (
     ElementFormat,
     IntegerFormat,
     element_format,
+    p3109_named,
     sign_magnitude,
+    unit_format,
 )
 from ..schemes.scheme import ERROR_DIGITS
 
@@ -31,9 +33,9 @@ def quantized_format(value: Any) -> ElementFormat:
         return value
     if isinstance(value, str) and value.lower() in SCHEME_INTEGERS:
         return SCHEME_INTEGERS[value.lower()]
-    if isinstance(value, str) and value.lower() not in FORMATS:
+    if isinstance(value, str) and value.lower() not in FORMATS and p3109_named(value) is None:
         choice("formats", value, [*SHORT_FORMATS, *SCHEME_INTEGERS])
-    fmt = element_format(value, "formats")
+    fmt = unit_format(element_format(value, "formats"))
     if fmt.bits > MOST_BITS:
         raise ValueError(
             f"formats of a quantiser must have at most {MOST_BITS} bits, not those of {fmt}"

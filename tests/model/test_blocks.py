@@ -179,7 +179,7 @@ def test_lengths_refused():
 @pytest.mark.parametrize(
     ("error", "message", "arguments"),
     [
-        (ValueError, "scale_rule must be one of floor, ceil, even, not 'round'",
+        (ValueError, "scale_rule must be one of floor, ceil, even, even1, not 'round'",
          {"scale_rule": "round"}),
         (ValueError, "rounding must be one of nearest_even, toward_zero, stochastic, not None",
          {"rounding": None}),

@@ -57,7 +57,10 @@ def test_json_and_back(fmt):
     ("text", "message"),
     [
         (3, "format must be a description, not 3"),
-        ({"kind": "fixed"}, "kind of format must be one of float, integer, unsigned, power, not"),
+        (
+            {"kind": "fixed"},
+            "kind of format must be one of float, integer, unsigned, power, table, not",
+        ),
         ({"kind": "float", "name": 3}, "name of format must be text, not 3"),
         (
             {**described(E3M3), "specials": "SOME"},
@@ -76,8 +79,8 @@ def test_a_class_with_values_of_its_own_is_refused():
     class Mine(FloatFormat):
         pass
 
-    message = "format e3m3 must be one of FloatFormat, IntegerFormat, UnsignedFormat, PowerFormat"
-    with pytest.raises(ValueError, match=f"^{message}, not Mine$"):
+    known = "FloatFormat, IntegerFormat, UnsignedFormat, PowerFormat, TableFormat"
+    with pytest.raises(ValueError, match=f"^format e3m3 must be one of {known}, not Mine$"):
         described(Mine("e3m3", 3, 3))
 
 

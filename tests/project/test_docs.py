@@ -25,6 +25,7 @@ from doc_examples import (
 from mxdot.cli import build_parser
 from mxdot.hw import generate
 from mxdot.model import DotConfig
+from registries import registries as registries
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = examples("model")

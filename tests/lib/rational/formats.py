@@ -4,6 +4,7 @@ A number is a `Fraction` when it is finite and a `Special` when it is not. There
 zero: no zero in a dot product has a sign that matters.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -68,6 +69,93 @@ FORMATS = {
 INTEGERS = ("int8", "int5", "int4", "int3")
 
 
+class Table(NamedTuple):
+    """A format by its codes' values; zeros have signs."""
+
+    values: list[Number]
+    signs: list[int]
+    away: bool
+    emin: int
+
+    @property
+    def finite(self) -> list[Fraction]:
+        return [x for x in self.values if isinstance(x, Fraction)]
+
+
+TABLES: dict[str, Table] = {}
+
+
+def add_table(name: str, values: Sequence[float], ties: str, emin: int) -> None:
+    """Make a format of the values of its codes known."""
+    numbers = [decode_float64(x) for x in values]
+    table = Table(numbers, [int(math.copysign(1, x) < 0) for x in values], ties == "away", emin)
+    digits = 0
+    while any((x * pow2(digits) / pow2(unit_of(table, x))).denominator > 1 for x in table.finite):
+        digits += 1
+    largest = max(table.finite)
+    specials = [
+        numbers.index(special) if special in numbers else None
+        for special in (Special.NAN, Special.PLUS_INF)
+    ]
+    bits = len(values).bit_length() - 1
+    TABLES[name] = table
+    FORMATS[name] = Format(bits, digits, 0, floor_log2(largest), largest, *specials)
+
+
+def decode_float64(x: float) -> Number:
+    if math.isnan(x):
+        return Special.NAN
+    if math.isinf(x):
+        return Special.PLUS_INF if x > 0 else Special.MINUS_INF
+    return Fraction(x)
+
+
+def unit_of(table: Table, x: Fraction) -> int:
+    """Exponent of the unit digit."""
+    return max(floor_log2(abs(x)), table.emin) if x else table.emin
+
+
+def decode_table(fmt: str, code: int) -> "Element":
+    table = TABLES[fmt]
+    x, sign = table.values[code], table.signs[code]
+    if isinstance(x, Special):
+        return ("nan",) if x is Special.NAN else ("inf", sign)
+    exponent = unit_of(table, x) - FORMATS[fmt].mantissa_bits
+    return sign, (abs(x) / pow2(exponent)).numerator, exponent
+
+
+def code_in_table(table: Table, x: Number, sign: int) -> int:
+    """The first code of a value; of a zero, the first that has its sign, if one has."""
+    codes = [code for code, value in enumerate(table.values) if value == x]
+    return next((code for code in codes if x == 0 and table.signs[code] == sign), codes[0])
+
+
+def encode_table(
+    fmt: str, sign: int, magnitude: Fraction, rounding: str, random_bits: int | None
+) -> int:
+    """The neighbour that rounding to nearest, toward zero or a random word chooses."""
+    table = TABLES[fmt]
+    x = min(max(-magnitude if sign else magnitude, min(table.finite)), max(table.finite))
+    low = max(v for v in table.finite if v <= x)
+    high = min(v for v in table.finite if v >= x)
+    inner, outer = (low, high) if abs(low) <= abs(high) else (high, low)
+    if rounding == "nearest_even":
+        chosen = low if x - low < high - x else high
+        if low != high and x - low == high - x:
+            odd = [code_in_table(table, v, 0) % 2 for v in (inner, outer)]
+            chosen = outer if (odd[0] > odd[1]) else inner
+            if table.away:
+                chosen = outer if abs(low) != abs(high) else high
+    else:
+        chosen = inner
+        if rounding == "stochastic" and low != high:
+            assert random_bits is not None
+            fraction = float(abs(x - inner)) / float(abs(outer - inner))
+            if int(fraction * 2.0**32) + random_bits >= 1 << 32:
+                chosen = outer
+    return code_in_table(table, chosen, sign)
+
+
 def format_of(fmt: str) -> Format:
     if fmt not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {fmt!r}")
@@ -83,6 +171,8 @@ def decode(fmt: str, code: int) -> Element:
     row = format_of(fmt)
     if not 0 <= code < 1 << row.bits:
         raise ValueError(f"code of {fmt} must be from 0 to {(1 << row.bits) - 1}, not {code}")
+    if fmt in TABLES:
+        return decode_table(fmt, code)
     sign = code >> (row.bits - 1)
     if fmt in INTEGERS:
         return sign, abs(code - (sign << row.bits)), -row.mantissa_bits
@@ -131,6 +221,8 @@ def encode_signed(
 ) -> int:
     """The code of (-1)^sign x magnitude, saturating; the sign of a zero is kept (section 2)."""
     row = format_of(fmt)
+    if fmt in TABLES:
+        return encode_table(fmt, sign, magnitude, rounding, random_bits)
     if fmt in INTEGERS:
         units = magnitude * pow2(row.mantissa_bits)
         integer = min(round_magnitude(units, rounding, random_bits), (1 << (row.bits - 1)) - 1)
@@ -268,7 +360,8 @@ def quantize_block(
     if nonfinite not in ("poison", "element"):
         raise ValueError(f"nonfinite must be poison or element, not {nonfinite!r}")
     numbers = [decode_float32(bits) for bits in values]
-    poisoned = (0xFF, [0] * len(numbers))
+    zero = code_in_table(TABLES[fmt], Fraction(0), 0) if fmt in TABLES else 0
+    poisoned = (0xFF, [zero] * len(numbers))
     if nonfinite == "poison" and any(isinstance(x, Special) for x in numbers):
         return poisoned
     if Special.NAN in numbers and row.nan_code is None:
@@ -286,6 +379,14 @@ def quantize_block(
             codes.append(encode_signed(fmt, sign, abs(x) / pow2(exponent), rounding, word))
         elif x is Special.NAN and row.nan_code is not None:
             codes.append(row.nan_code)
+        elif fmt in TABLES:
+            known = x in TABLES[fmt].values
+            largest = max(map(abs, TABLES[fmt].finite))
+            codes.append(
+                code_in_table(TABLES[fmt], x, sign)
+                if known
+                else encode_signed(fmt, sign, largest, "toward_zero", None)
+            )
         elif row.inf_code is not None:
             codes.append(row.inf_code | sign << (row.bits - 1))
         else:

@@ -163,8 +163,10 @@ def test_bad_text(text):
         ("hoper", "nearest: hopper, hopper-mx, hopper-mma"),
         (
             "mi300x",
-            "MI300X has mi300x-fp8, mi300x-fp16, mi300x-bf16, mi300x-tf32, "
-            "and by their names cdna3-fp16, cdna3-xf32, cdna3-fp8",
+            (
+                "MI300X has mi300x-fp8, mi300x-fp16, mi300x-bf16, mi300x-tf32, "
+                "and by their names cdna3-fp16, cdna3-xf32, cdna3-fp8"
+            ),
         ),
         (
             "MI250-fp8",

@@ -181,7 +181,8 @@ def _rule(args: argparse.Namespace) -> Accumulator:
 def _title(rule: Accumulator) -> str:
     if not isinstance(rule, Machine):
         return f"{rule}: {rule.rule}"
-    return f"{rule} ({', '.join(hardware_of(rule))}): {rule.rule}"
+    hardware = f" ({', '.join(hardware_of(rule))})" * bool(hardware_of(rule))
+    return f"{rule}{hardware}: {rule.rule}"
 
 
 def _scalings(

@@ -50,7 +50,10 @@ def run(args: argparse.Namespace) -> int:
     for row in rows:
         print("\n".join(_lines(row, width, with_source=bool(args.names))))
     if not args.names:
-        print(f"\nNo machine here: {', '.join(without_machine())}. `mxdot machines h100` has more.")
+        others = ", ".join(without_machine())
+        print(
+            "\n" + f"No machine here: {others}. " * bool(others) + "`mxdot machines h100` has more."
+        )
     return 0
 
 
@@ -85,7 +88,8 @@ def facts(machine: Machine) -> dict[str, Any]:
 
 
 def _lines(machine: Machine, width: int, *, with_source: bool) -> list[str]:
-    texts = [f"{', '.join(hardware_of(machine))}: {machine.operands_text}", machine.rule]
+    hardware = f"{', '.join(hardware_of(machine))}: " * bool(hardware_of(machine))
+    texts = [hardware + machine.operands_text, machine.rule]
     if with_source:
         texts.append(f"{machine.status}: {machine.source}")
         texts += [machine.note] * bool(machine.note)

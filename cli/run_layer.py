@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _layers(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
-    """(name, activations, weight) of what was asked for."""
+    """(name, activations, weight) of the layers that the options name."""
     given = [name for name in ("layer", "tensors", "shape") if getattr(args, name)]
     if len(given) > 1:
         raise ValueError(f"{given[0]} and {given[1]} are two things to multiply: give one of them")

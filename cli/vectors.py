@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write what was asked for."""
+    """Write the npz file, the text files, or both; 0."""
     config = unit_of(DotConfig, args)
     if args.out is None and args.hex is None:
         raise ValueError("vectors needs -o FILE, --hex DIR or both")

@@ -42,6 +42,6 @@ async def every_result_is_the_models(dut):
 
 if __name__ == "__main__":
     simulation = build(Path("build/dot.v"), "mxdot_dot", Path("build/dot_bench"))
-    run = simulation.run("dot_bench", results_xml=Path("build/dot_bench/results.xml"))
+    run = simulation.run(Path(__file__).stem, results_xml=Path("build/dot_bench/results.xml"))
     assert run.passed, run.log_file.read_text()
     print("PASS")

@@ -38,7 +38,7 @@ Ints = NDArray[np.int64]
 class IntegerUnit(Protocol):
     """Facts that `integer_dot` needs of a `DotConfig`, whose module imports this one.
 
-    Any: fields that the constructor converts, which a type checker takes for descriptors.
+    Fields that the constructor converts are Any: a type checker takes them for descriptors.
     """
 
     @property

@@ -44,7 +44,7 @@ class OutputErrors:
 
     @property
     def cosine(self) -> float:
-        """Between both; 1 where both are zero."""
+        """Cosine similarity of both; 1 where both are zero."""
         norms = math.sqrt(self.power * self.reference)
         return self.product / norms if norms else float(self.power == self.reference)
 

@@ -199,8 +199,8 @@ class MXLinear(nn.Linear):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Limits as a buffer would be: a key that the layer has no use for is unexpected. Codes in
-        the weight's place only where there are such codes already."""
+        """Load limits as buffers are loaded: keys that the layer does not use are unexpected. Codes
+        take the weight's place only in a layer that holds codes."""
         before = self.weight
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs

@@ -95,8 +95,8 @@ def product(
 ) -> Tensor:
     """The (M, N) dot products of rows of `a` (M, K) and `b` (N, K), both quantised.
 
-    quantizers, limits: of `a` and of `b`; transposed: which of the two is the transpose of what its
-    role is. The result has the `dtype` given.
+    quantizers, limits: one for `a` and one for `b`. transposed: whether `a` and `b` are the
+    transposes of the tensors that their roles quantise. The result has the `dtype` given.
     """
     rule = recipe.transposed_rule if any(transposed) else recipe.accumulator
     x, y = (

@@ -50,14 +50,14 @@ class Quantizer(Protocol):
     def both(
         self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
     ) -> tuple[Operand, list[Tensor]]:
-        """`values(x)` of a fast product, else `codes(x)`; and what is kept of `x`, without gaps, to
-        multiply by its transpose, as `mix` makes it, later."""
+        """`values(x)` for a fast product, else `codes(x)`; and contiguous tensors from which
+        `transpose` makes the other operand, transformed by `mix`."""
         ...
 
     def transpose(
         self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
     ) -> Operand:
-        """The transpose of a matrix (rows, columns) of which `both` kept that, for `multiply`."""
+        """The transpose of the matrix (rows, columns) that `both` kept, for `multiply`."""
         ...
 
 

@@ -42,9 +42,8 @@ def processes(
 ) -> Backend:
     """Processes of this machine: one per core when `workers` is None.
 
-    preload: modules that are imported once, in a process of which the workers are copies, so that
-    they start at once; the first call with it in this process decides. fresh: a new worker for each
-    task.
+    preload: modules that a parent of the workers imports once, so that workers start at once. Only
+    the first call in this process may choose them. fresh: a new worker for each task.
     """
     count = workers or len(os.sched_getaffinity(0))
     return Backend(lambda limit: _pool(limit, preload, fresh), count)
@@ -313,7 +312,7 @@ def _connect(client: Any, address: str, patience: float) -> Any:
 
 
 async def _ask(address: str, patience: float) -> None:
-    """Ask who is there; an error, TimeoutError in time, unless it is a scheduler."""
+    """Check that a scheduler answers; TimeoutError after `patience` seconds, or another error."""
     from distributed.comm.core import connect
     from distributed.security import Security
 

@@ -35,7 +35,10 @@ def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
         "--data", metavar="DATA,...", help="normal, outliers, real, FILE.npz#A,B, ...; or none"
     )
     group.add_argument(
-        "--tensors", type=Path, metavar="FILE", help="data of .safetensors, .npz or .npy"
+        "--tensors",
+        type=Path,
+        metavar="FILE",
+        help="data of .safetensors or .npz; or .npy, times itself",
     )
     group.add_argument(
         "--name", nargs="+", default=[], metavar="TENSOR", help="one or two tensors of that file"

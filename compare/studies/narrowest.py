@@ -88,7 +88,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Found:
-    """The narrowest member of a family on one data set, or None with the best that there is."""
+    """The narrowest member of a family on one data set; None without one, with the best member."""
 
     family: str
     format: str

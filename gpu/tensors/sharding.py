@@ -37,7 +37,7 @@ def gathered(x: InParts, of_ranks: Sequence[Tensor], shape: torch.Size) -> Any:
 
 
 def refill(x: InParts, other: InParts) -> None:
-    """`x` of the parts of another, where they are not already in the same memory."""
+    """Copy the parts of `other` into `x`, except parts that share memory."""
     own = x.named_parts()
     for name, part in other.named_parts().items():
         if part.data_ptr() != own[name].data_ptr():

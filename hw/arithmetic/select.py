@@ -13,7 +13,7 @@ Key = TypeVar("Key", bound=Hashable)
 def select_by_mode(
     mode: Value, keys: Sequence[Key], value: Callable[[Key], ValueLike]
 ) -> ValueLike:
-    """`value(keys[mode])`, or that of the last key for a larger `mode`.
+    """`value(keys[mode])`; a larger `mode` takes the last key.
 
     A chain of two-way choices with one branch per distinct key.
     """

@@ -211,7 +211,7 @@ def _fields(name: str, shape: ShapeLike) -> Iterator[Field]:
 
 
 def split_nets(nets: Iterable[Net]) -> list[Net]:
-    """`nets` without those whose bits are all in fields, with the fields of arrays joined.
+    """`nets` without nets made of fields alone; the fields of an array are one net.
 
     Amaranth names the fields of a signal ``block.scale`` and ``lanes[3].product``.
     """

@@ -155,7 +155,7 @@ class Preset(Machine, Fused):
         return {"lanes": PERMUTED if self.permuted else self.terms}
 
     def step_sizes(self, block: int) -> tuple[int, ...]:
-        """Elements of each step of a block of `block`."""
+        """Numbers of elements in the steps of a block of `block` elements."""
         return tuple(map(len, _permuted(block))) if self.permuted else super().step_sizes(block)
 
     def order(self, block: int) -> NDArray[np.int64] | None:

@@ -42,6 +42,10 @@ def _generation(machine: Machine) -> str:
     return machine.name.split("-")[0]
 
 
+def _typed(name: str) -> str:
+    return name.lower().replace(" ", "")
+
+
 def _rows(generation: str) -> tuple[Machine, ...]:
     return tuple(row for row in MACHINES.values() if _generation(row) == generation)
 
@@ -118,14 +122,17 @@ def hint(text: str) -> str:
         return ""
     generation, name, _ = split
     names = ", ".join(row.name for row in _rows(generation))
-    return f"; {name} has the machines {names}" if names else f"; {name} has no machine here"
+    if not names:
+        return f"; {name} has no machine here"
+    short = [text for text in names_with_operands() if text.startswith(f"{_typed(name)}-")]
+    return f"; {name} has {', '.join(short)}, and by their names {names}"
 
 
 def names_with_operands() -> dict[str, Machine]:
     """Machines by names such as ``h100-fp8``."""
     kinds = ("fp8", "fp6", "fp4", "nvfp4", "fp16", "bf16", "tf32")
     names = {
-        f"{name.lower().replace(' ', '')}-{kind}": machine_on(f"{name}-{kind}")
+        f"{_typed(name)}-{kind}": machine_on(f"{name}-{kind}")
         for hardware in GENERATIONS.values()
         for name in hardware
         for kind in kinds

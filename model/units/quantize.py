@@ -379,7 +379,7 @@ class QuantizeConfig(UnitConfig):
         x: values of the unit's source. words: uint32, one for each value, for stochastic rounding;
         None takes those that the shift register has after a reset. mode, rule: indices into
         `formats` and `scale_rules`. outer: with E4M3 scales float32, one for each block or one for
-        all; a block under one that is not positive and finite is poisoned, and that NaN.
+        all; a scale that is not positive and finite becomes NaN, and its blocks are poisoned.
         TypeError or ValueError when the values do not fit the unit.
         """
         x = np.asarray(x)

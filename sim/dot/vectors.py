@@ -315,7 +315,7 @@ Verilog macros.
 
 
 def save_hex(vectors: Vectors, directory: Path) -> None:
-    """Write the files of one unit's vectors into `directory`; those of an earlier call go.
+    """Write the files of one unit's vectors into `directory`, in place of older ones.
 
     ValueError for vectors of several units.
     """

@@ -19,8 +19,8 @@ from ..quantize import item as quantize
 class Batch:
     """n blocks of dot products, of any modes and numbers of blocks.
 
-    products: batches of dot products, counted through. order: those of each block, in order,
-    (n, block). number: of blocks since the reset (n,), for the words of the shift register.
+    products: batches of dot products, numbered through. order: numbers of each block's dot
+    products, (n, block). number: blocks since the reset, (n,), for words of the shift register.
     """
 
     products: Sequence[dot.Batch]

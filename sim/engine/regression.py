@@ -85,10 +85,10 @@ def run_regression(
     """Simulate `units`; True when all passed.
 
     Files go to a directory of this run, in `settings.directory`. There, runs share their builds,
-    and the one that ended last leaves its results and coverage. A run that was killed is gone on
-    with: with its seed, without the units that passed. backend: processes of this machine when
-    None. Raises ToolError when the toolchain is missing, ValueError for unusable settings, DryRun
-    for a backend that only lists.
+    and the one that ended last leaves its results and coverage. A killed run continues with its
+    seed, without the units that passed. backend: processes of this machine when None.
+    Raises ToolError when the toolchain is missing, ValueError for unusable settings, DryRun for a
+    backend that only lists.
     """
     if not units:
         raise ValueError("there must be at least one unit to simulate, not none")

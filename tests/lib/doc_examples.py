@@ -39,6 +39,7 @@ ELSEWHERE = {
     r"^iverilog ": "test_vectors_verilog.py",
     r"^mxdot sim soak": "hours; test_soak.py has soaks of seconds",
     r"^mxdot run-layer$": "needs the extra `real`",
+    r"^mxdot probe --unit cuda|^python -m mxdot.gpu": "needs a GPU; test_silicon.py has one",
     r"--shape 1024": "test_matmul_bulk.py, with FULL=1",
     r"--accumulator nearest:": "tests/project/test_added.py",
     r"^mxdot probe --unit cuda": "needs a GPU",

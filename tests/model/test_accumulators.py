@@ -161,9 +161,17 @@ def test_bad_text(text):
     [
         ("alined:13", "nearest: aligned"),
         ("hoper", "nearest: hopper, hopper-mx, hopper-mma"),
-        ("mi300x", "MI300X has the machines cdna3-fp16, cdna3-xf32, cdna3-fp8"),
-        ("MI250-fp8", "MI250 has the machines cdna2-fp16, cdna2-bf16"),
-        ("rtx 5090", "RTX 5090 has no machine here"),
+        (
+            "mi300x",
+            (
+                "MI300X has mi300x-fp8, mi300x-fp16, mi300x-bf16, mi300x-tf32, "
+                "and by their names cdna3-fp16, cdna3-xf32, cdna3-fp8"
+            ),
+        ),
+        (
+            "MI250-fp8",
+            "MI250 has mi250-fp16, mi250-bf16, and by their names cdna2-fp16, cdna2-bf16",
+        ),
     ],
 )
 def test_a_bad_text_is_told_what_is_near(text, hint):
@@ -195,10 +203,10 @@ def test_hardware_and_operands_name_a_machine(text, name):
 
 def test_every_machine_has_hardware_and_is_named_by_it():
     for machine in MACHINES.values():
-        assert hardware_of(machine)
+        assert hardware_of(machine) or machine.name.startswith("arm-")
         for name in hardware_of(machine):
             assert machine in machines_on(name)
-    assert without_machine() == ("T4", "RTX 2080", "RTX 5090", "RTX 5080")
+    assert without_machine() == ()
     assert machines_on("a25") == machines_on("hopper-fp8") == machines_on("aligned") == ()
 
 

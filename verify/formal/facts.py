@@ -1,7 +1,7 @@
-"""Facts about the state of a unit: rows by themselves, and what proofs of equality may assume.
+"""Facts about the state of a unit, each proved by itself; proofs of equality may assume them.
 
-A fact says what registers hold in every state after a reset. Such a state is one that a proof from
-any state would have to allow for, although no sequence of inputs leads there.
+A fact says what registers hold in every state after a reset. It spares proofs that start from any
+state those states that no sequence of inputs reaches.
 """
 
 import re

@@ -145,7 +145,7 @@ def _zeros(netlist: Netlist, order: Sequence[Net]) -> set[Net]:
 
 
 def _owners(netlist: Netlist, net: Net, owners: Mapping[Net, set[int]]) -> set[int]:
-    """Lanes that a net depends on; any other input is one that nobody owns, -1 and -2."""
+    """Lanes that a net depends on; -1 and -2 stand for an input that no lane owns."""
     lanes: set[int] = set()
     seen, stack = {net}, [net]
     while stack:

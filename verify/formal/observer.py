@@ -56,7 +56,7 @@ class ObservedUnit:
 
     @property
     def free(self) -> dict[str, int]:
-        """Widths of the inputs that have no fixed value, or of their bits that have none."""
+        """Free bits per input: all, or the bits without a fixed value."""
         free = {name: bits for name, bits in self.inputs.items() if name not in self.tied}
         patterns = {n: v.count("-") for n, v in self.tied.items() if isinstance(v, str)}
         return free | {f"{name}_free": bits for name, bits in patterns.items()}

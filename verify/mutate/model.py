@@ -35,7 +35,7 @@ class Part:
 
     @property
     def says(self) -> str:
-        """The files."""
+        """The files, as a list with commas."""
         return ", ".join(f"model/{file}" for file in self.files)
 
 

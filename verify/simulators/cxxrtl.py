@@ -32,7 +32,7 @@ def build(
 
 
 def pins(top: str, design: str, layout: Layout) -> str:
-    """The header that knows a unit's ports; ValueError for one whose width is another."""
+    """The header with a unit's ports; ValueError for a port of another width."""
     _, _, struct = design.partition(f"struct {_mangled(top)} : public module {{")
     widths = {name: int(bits) for bits, name in _PORT.findall(struct.partition("\n};")[0])}
     inputs, outputs = (_present(fields, widths) for fields in (layout.inputs, layout.outputs))

@@ -105,8 +105,9 @@ class C(Printer):
 
     def type(self, kind: str) -> str:
         """Name of a type."""
-        code = dict(zip(("CodesA", "CodesB"), map(_code_type, self.code_bits), strict=True))
-        arrays = {name: f"const {code.get(name, 'uint8_t')} *" for name in (*code, "Scales")}
+        a, b = map(_code_type, self.code_bits)
+        names = {"CodesA": a, "CodesB": b, "Scales": "uint8_t"}
+        arrays = {array: f"const {name} *" for array, name in names.items()}
         return {INT: "int64_t ", BOOL: "int ", WIDE: f"{self.prefix}wide_t ", **arrays}[kind]
 
     def begin(self) -> list[str]:

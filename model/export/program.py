@@ -56,7 +56,7 @@ def constants() -> dict[str, int]:
 
 def specialised(parameters: Mapping[str, int], main: str) -> Program:
     """The program of the function `main`, with values for some parameters of `rules.py`."""
-    known = constants() | parameters
+    known = {**constants(), **parameters}
     source = {name: _folded(node.body, known) for name, node in _source().items()}
     order: list[str] = []
     _visit(main, source, order)

@@ -332,7 +332,9 @@ def step_limit(block: int) -> int:
     """The most elements of a step."""
     if TERMS == 0:
         return block
-    return TERMS // PARTS
+    if PARTS == 2:
+        return TERMS // 2
+    return TERMS
 
 
 def place_of(step: int, i: int) -> int:

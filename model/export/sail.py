@@ -1,5 +1,7 @@
 """Sail, the language of the RISC-V specification: integers without bounds."""
 
+import ast
+
 from .printer import Printer
 from .program import BOOL, Function
 
@@ -18,18 +20,18 @@ function @length(x) = {
   var n : int = 0;
   while rest >= 4294967296 do {
     rest = shr_int(rest, 32);
-    n = n + 32;
+    n = n + 32
   };
   while rest > 0 do {
     rest = shr_int(rest, 1);
-    n = n + 1;
+    n = n + 1
   };
   n
 }
 
 // The lowest digits of an integer.
 val @low_part : (int, int) -> int
-function @low_part(x, count) = emod_int(x, shl_int(1, count))
+function @low_part(x, count) = x - shl_int(shr_int(x, count), count)
 """
 _RESULT = """
 // Flags and bits of a dot product: @flags @ bits of a float32, where the flags are
@@ -76,7 +78,7 @@ class Sail(Printer):
         signature = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
         name = self.prefix + function.name
         body = self.statements(function.body, 1)
-        body[-1] = body[-1].replace("return ", "").removesuffix(";")
+        body[-1] = body[-1].replace("return ", "")
         return [
             *self.remark(function.text),
             f"val {name} : {signature} -> {result}",
@@ -88,6 +90,11 @@ class Sail(Printer):
             *body,
             "}",
         ]
+
+    def statements(self, body: list[ast.stmt], depth: int) -> list[str]:
+        """Lines of statements, between which there are semicolons."""
+        lines = super().statements(body, depth)
+        return [*lines[:-1], lines[-1].removesuffix(";")]
 
     def condition(self, test: str) -> str:
         """Beginning of an `if`."""
@@ -111,7 +118,7 @@ class Sail(Printer):
 
     def negated(self, value: str) -> str:
         """The opposite of a truth value."""
-        return f"not({value})"
+        return f"not_bool({value})"
 
     def truth(self, value: bool) -> str:
         """A truth value."""
@@ -132,7 +139,7 @@ class Sail(Printer):
     def binary(self, symbol: str, left: str, right: str, is_wide: bool) -> str:
         """Operators; shifts and bitwise operations are functions."""
         own = {"&": "and_int", "|": "or_int"}
-        library = {"<<": "shl_int", ">>": "shr_int", "/": "ediv_int", "%": "emod_int"}
+        library = {"<<": "shl_int", ">>": "shr_int", "/": "tdiv_int", "%": "tmod_int"}
         if symbol in own:
             return f"{self.prefix}{own[symbol]}({left}, {right})"
         if symbol in library:
@@ -142,5 +149,4 @@ class Sail(Printer):
     def element(self, array: str, kind: str, index: str) -> str:
         """An element: digits of the integer that holds the array."""
         widths = {"CodesA": self.code_bits[0], "CodesB": self.code_bits[1], "Scales": 8}
-        bits = widths[kind]
-        return f"emod_int(shr_int({array}, {bits} * {index}), {2**bits})"
+        return f"unsigned(get_slice_int({widths[kind]}, {array}, {widths[kind]} * {index}))"

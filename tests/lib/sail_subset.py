@@ -15,9 +15,9 @@ _TOKEN = re.compile(r"\s*(?://[^\n]*|(-?\d+|[A-Za-z_$][\w$.]*|->|==|!=|<=|>=|<[\
 _LIBRARY: dict[str, tuple[list[str], str, str]] = {
     "shl_int": (["int", "int"], "int", "_shl({}, {})"),
     "shr_int": (["int", "int"], "int", "_shr({}, {})"),
-    "ediv_int": (["int", "int"], "int", "({} // {})"),
-    "emod_int": (["int", "int"], "int", "({} % {})"),
-    "not": (["bool"], "bool", "(not {})"),
+    "tdiv_int": (["int", "int"], "int", "_tdiv({}, {})"),
+    "tmod_int": (["int", "int"], "int", "_tmod({}, {})"),
+    "not_bool": (["bool"], "bool", "(not {})"),
     "get_slice_int": (["int", "int", "int"], "bits", "_slice({}, {}, {})"),
     "unsigned": (["bits"], "int", "{}"),
 }
@@ -40,6 +40,16 @@ def _shr(x: int, count: int) -> int:
     return x >> count
 
 
+def _tdiv(x: int, y: int) -> int:
+    assert x >= 0
+    assert y > 0
+    return x // y
+
+
+def _tmod(x: int, y: int) -> int:
+    return x - y * _tdiv(x, y)
+
+
 def _slice(width: int, x: int, start: int) -> int:
     return (x >> start) & ((1 << width) - 1)
 
@@ -48,7 +58,7 @@ def load(text: str) -> dict[str, Callable[..., int]]:
     """Functions of a fragment by their names; SyntaxError or TypeError for what Sail refuses."""
     reader = _Reader(tokens(text))
     reader.file()
-    space: dict = {"_shl": _shl, "_shr": _shr, "_slice": _slice}
+    space: dict = {f.__name__: f for f in (_shl, _shr, _tdiv, _tmod, _slice)}
     exec("\n".join(reader.python), space)
     return {name: space[name] for name in reader.signatures if name in space}
 
@@ -218,6 +228,8 @@ class _Reader:
             return
         if self.peek() != "}":
             self.take(";")
+            if self.peek() == "}":
+                raise SyntaxError("a semicolon at the end of a block")
         else:
             assert not returns, "the last statement of a function has no value"
 

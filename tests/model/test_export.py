@@ -60,6 +60,23 @@ def _joined(codes, bits):
     return [sum(code << bits * i for i, code in enumerate(row)) for row in codes.tolist()]
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("x + 1 == 2", "brackets are missing"),
+        ("x + 1", "bool expected, not int"),
+        ("{ return x == 1; }", "a semicolon at the end of a block"),
+        ("not(x)", "not"),
+        ("y == 1", "y"),
+        ("unsigned(x) == 1", "bits expected, not int"),
+        ("(x & 1) == 1", "x & \\(1\\) has int and int"),
+    ],
+)
+def test_the_interpreter_refuses_what_sail_refuses(body, message):
+    with pytest.raises((SyntaxError, TypeError, KeyError), match=message):
+        load(f"val f : int -> bool\nfunction f(x) = {body}\n")
+
+
 def test_headers_go_together_in_one_program_of_c_plus_plus(tmp_path):
     names = {"one": "rvbna:8", "two": "hopper-promoted"}
     for name, rule in names.items():

@@ -16,7 +16,7 @@ from .examples import add_examples
 from .parser import Parser, with_nearest
 
 COMMANDS = (
-    *("compute", "machines", "sim", "verilog", "vectors", "run-layer"),
+    *("compute", "machines", "sim", "verilog", "export", "vectors", "run-layer"),
     *("synth", "compare", "array", "probe", "verify", "evaluate"),
     "energy",
 )

@@ -20,6 +20,7 @@ EXAMPLES = {
     "mxdot verilog quantize": "mxdot verilog quantize --format e4m3 --scale-rule ceil -o q.v",
     "mxdot verilog dot-quantize": "mxdot verilog dot-quantize --format e4m3 --to e2m1 -o dq.v",
     "mxdot verilog matmul": "mxdot verilog matmul --format e4m3 --rows 4 --columns 4 -o matmul.v",
+    "mxdot export": "mxdot export --c --format e4m3 --accumulator rvbna:8 -o rvbna8.h",
     "mxdot vectors": "mxdot vectors --accumulator aligned:13 --lanes 8 --count 100 -o vectors.npz",
     "mxdot run-layer": "mxdot run-layer --shape 64,64,256 --lanes 8 --rows 2 --columns 2",
     "mxdot synth": "mxdot synth fir.v --top fir --process asap7 --json fir.json",

@@ -111,6 +111,7 @@ def test_every_section_of_the_datapath_has_a_group():
         "bfloat16",
         "aligned:6:float16",
         "int32",
+        "rvbna:32",
         "hopper-promoted",
         "ada",
     ]

@@ -67,7 +67,7 @@ def export(
         raise ValueError(f"name must be lower-case letters, digits and _, not {name!r}")
     values = parameters(rule, pair)
     main = "dot_promoted" if rule.promotes_every else _MAIN.get(type(rule), "dot")
-    head = [f"{name}: {fmt_a} x {fmt_b}, {rule.rule}.", "Written by mxdot export."]
+    head = [f"{name}: {fmt_a} x {fmt_b} by {rule}, written by mxdot export.", f"{rule.rule}."]
     program = specialised(values, main)
     return printer(program, f"{name}_", head, (fmt_a.bits, fmt_b.bits)).text()
 

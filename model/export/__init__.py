@@ -9,7 +9,7 @@
 import re
 from collections.abc import Callable
 
-from ..accumulators import Accumulator, accumulator
+from ..accumulators import Accumulator, accumulator, by_kind
 from ..accumulators.aligned import Aligned
 from ..accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ..accumulators.bulk import BulkNormalized
@@ -67,7 +67,7 @@ def export(
         raise ValueError(f"name must be lower-case letters, digits and _, not {name!r}")
     values = parameters(rule, pair)
     main = "dot_promoted" if rule.promotes_every else _MAIN.get(type(rule), "dot")
-    head = [f"{name}: {fmt_a} x {fmt_b}, {rule.rule}.", "Written by mxdot export."]
+    head = [f"{name}: {fmt_a} x {fmt_b} by {rule}, written by mxdot export.", f"{rule.rule}."]
     program = specialised(values, main)
     return printer(program, f"{name}_", head, (fmt_a.bits, fmt_b.bits)).text()
 
@@ -81,9 +81,7 @@ def default_name(rule: Accumulator, a: ElementFormat, b: ElementFormat) -> str:
 
 def parameters(rule: Accumulator, pair: Pair) -> dict[str, int]:
     """Values of the parameters of `rules.py`; ValueError for a rule that no export covers."""
-    if type(rule) not in _RULES:
-        names = ", ".join(kind.__name__ for kind in _RULES)
-        raise ValueError(f"accumulator must be of a class that is exported, {names}, not {rule}")
+    own = by_kind(RULES, rule, "RULES of mxdot.model.export")
     rule.check_formats(pair.a, pair.b)
     values = {
         **_element("A", pair.a),
@@ -95,7 +93,7 @@ def parameters(rule: Accumulator, pair: Pair) -> dict[str, int]:
         "FLUSH": int(rule.flushes),
         "OVERFLOW_MEETS_C": int(rule.overflow_meets_c),
     }
-    values |= _RULES[type(rule)](rule, pair)
+    values |= own(rule, pair)
     values["WIDE_BITS"] = max(values["WIDE_BITS"], LEAST_WIDTH)
     values["WIDE_BITS"] = -(-values["WIDE_BITS"] // 32) * 32
     return values
@@ -204,7 +202,7 @@ _MAIN: dict[type[Accumulator], str] = {
     FlooredMachine: "dot_floored",
 }
 """Functions of `rules.py` that run a dot product, other than `dot`."""
-_RULES: dict[type[Accumulator], Callable[..., dict[str, int]]] = {
+RULES: dict[type[Accumulator], Callable[..., dict[str, int]]] = {
     Exact: _exact,
     Int32: _exact,
     ExactMachine: _exact,

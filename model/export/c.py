@@ -114,7 +114,8 @@ class C(Printer):
         """Guard, constants and wide integers."""
         guard = f"{self.prefix}H".upper()
         values = self.program.constants
-        constants = [f"#define {self.constant(n)} {self.number(v)}" for n, v in values.items()]
+        texts = {n: self.number(v) if v >= 0 else f"({v})" for n, v in values.items()}
+        constants = [f"#define {self.constant(name)} {text}" for name, text in texts.items()]
         return [
             f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>",
             "#include <stdint.h>", "", *constants, *self.filled(_WIDE),

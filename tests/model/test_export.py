@@ -116,7 +116,7 @@ def test_a_subclass_has_no_rule_of_its_parent():
     class Other(Aligned):
         pass
 
-    with pytest.raises(ValueError, match="accumulator must be of a class that is exported, Exact"):
+    with pytest.raises(ValueError, match="must have its class Other in RULES of"):
         export("c", Other(13), "e4m3")
 
 

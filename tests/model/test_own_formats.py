@@ -227,10 +227,11 @@ def test_a_blocks_product_is_rounded_once(make):
     """`exact` over one block against the sum of fractions; `fixed` in units of 2^-80 too."""
     length = make().levels[0].granularity.columns
     rng = np.random.default_rng(10)
-    x = np.float32(rng.standard_normal((2, 40, length)) * np.exp2(rng.integers(-6, 6, (2, 40, 1))))
+    x = rng.standard_normal((2, 40, length)) * np.exp2(rng.integers(-6, 6, (2, 40, 1)))
+    x = x.astype(np.float32)
     a, b = (schemes.quantize(part, make()) for part in x)
     lists = [q.dequantize().astype(np.float64).tolist() for q in (a, b)]
-    values = [[list(map(Fraction, row)) for row in rows] for rows in lists]
+    values: list[list[list[Fraction]]] = [[[*map(Fraction, r)] for r in rows] for rows in lists]
     sums = [[sum(map(mul, p, q)) for q in values[1]] for p in values[0]]
     for rule in ("exact", "fixed:256:-80"):
         got = schemes.matmul(a, b, rule)

@@ -2,6 +2,7 @@
 tables by name."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_elements_by_their_values(fmt, device):
     y = torch.tensor(x, device=device)
     for rounding in ("nearest_even", "toward_zero", "stochastic"):
         for policy in ("poison", "element"):
-            options = {"rounding": rounding, "nonfinite": policy}
+            options: dict[str, Any] = {"rounding": rounding, "nonfinite": policy}
             want = model.quantize(x, fmt, rng=words, **options)
             random = torch.tensor(words, device=device)
             got = gpu.quantize(y, fmt, rng=random, executor="torch", **options)

@@ -93,13 +93,13 @@ def add_table(name: str, values: Sequence[float], ties: str, emin: int) -> None:
     while any((x * pow2(digits) / pow2(unit_of(table, x))).denominator > 1 for x in table.finite):
         digits += 1
     largest = max(table.finite)
-    specials = [
+    nan, inf = (
         numbers.index(special) if special in numbers else None
         for special in (Special.NAN, Special.PLUS_INF)
-    ]
+    )
     bits = len(values).bit_length() - 1
     TABLES[name] = table
-    FORMATS[name] = Format(bits, digits, 0, floor_log2(largest), largest, *specials)
+    FORMATS[name] = Format(bits, digits, 0, floor_log2(largest), largest, nan, inf)
 
 
 def decode_float64(x: float) -> Number:

@@ -92,13 +92,13 @@ def accumulator(value: Accumulator | str) -> Accumulator:
     if not isinstance(value, str):
         raise TypeError(f"accumulator must be an Accumulator or its text, not {value!r}")
     keyword, *arguments = value.strip().lower().split(":")
-    if keyword not in KINDS:
-        load_plugins()
     if keyword in MACHINES and not arguments:
         return MACHINES[keyword]
-    machine = machine_on(value.strip())
-    if machine is not None:
-        return machine
+    if keyword not in KINDS:
+        load_plugins()
+        machine = machine_on(value.strip())
+        if machine is not None:
+            return machine
     try:
         return KINDS[keyword](*_arguments(arguments))
     except (KeyError, TypeError):

@@ -44,7 +44,7 @@ SECTIONS = {  # task: its colour, and its sections of `model/pipeline/sections.p
     "largest exponent": (SKY, ("largest",)),
     "align": (ORANGE, ("offset", "align", "place", "join")),
     "sum": (GREEN, ("compress", "sum", "tree")),
-    "normalize": (YELLOW, ("cut", "count", "normalize")),
+    "normalize": (YELLOW, ("cut", "count", "normalize", "pack")),
     "scale": (PURPLE, ("scale",)),
     "accumulate": (VERMILION, ("distance", "approach", "add", "carry", "accumulate", "promote")),
     "round": (SLATE, ("round", "convert", "narrow")),

@@ -44,7 +44,7 @@ def exponent32(x):
 
 @triton.jit
 def exponent64(x):
-    """The exponent of a normal float64, int64; that of a zero is below all of them."""
+    """The exponent of a normal float64, int64; a zero's is below all of them."""
     return ((x.to(tl.int64, bitcast=True) >> FRACTION64) & 0x7FF) - BIAS64
 
 

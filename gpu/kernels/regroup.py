@@ -59,8 +59,8 @@ def run(request: "Regrouping") -> tuple[Tensor, Tensor]:
 
 @triton.jit
 def regrouped(element, scale, CONVERT: tl.constexpr):
-    """E4M3 codes of elements (rows, groups, blocks, block) under int32 scales (rows, groups,
-    blocks) where those of a group are its largest, and these."""
+    """E4M3 codes of elements (rows, groups, blocks, block) under the largest scale of their group,
+    and these scales. scale: int32 (rows, groups, blocks)."""
     top = tl.max(scale, axis=2)
     down = power32(tl.maximum(scale - top[:, :, None], LEAST))
     value = element * down[:, :, :, None]

@@ -291,7 +291,7 @@ class FusedRound(Section):
         return self.i.special[self.step]
 
     def _raised(self, m: Module, active: Value, flags: dict[str, Value]) -> dict[str, Value]:
-        """Flags of the step, from those of the rounding. active: nothing is special."""
+        """Flags of the step, from the rounding's flags. active: nothing is special."""
         return {name: active & flag for name, flag in flags.items()}
 
 

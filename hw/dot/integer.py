@@ -70,7 +70,7 @@ class IntegerWidths:
 
     @property
     def row_bits(self) -> int:
-        """Width of the words to sum: that of the correction or the running value."""
+        """Width of the words to sum: the correction's or the running value's."""
         return self.corrected if self.corrects else SUM_BITS + 1
 
     @property

@@ -99,7 +99,7 @@ def option(*, default: Any, converter: Callable[[Any], Any] | None = None, **det
 
 
 def shared(kind: type, keyword: str) -> Any:
-    """Field of a configuration whose option is that of another `kind`."""
+    """Field of a configuration that shares its option with another `kind`."""
     original = options_of(kind)[keyword]
     return field(default=original.default, metadata={"option": vars(original)})
 

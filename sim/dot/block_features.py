@@ -171,7 +171,7 @@ def depth_bins(config: DotConfig) -> Bins:
 
 
 def distance_bins(config: DotConfig) -> Bins:
-    """Distances up to that of the largest and the least unit exponent of products."""
+    """Distances up to the distance between the largest and the least unit exponent of products."""
     spans = []
     for pair in config.formats:
         units = [unit_exponents(fmt)[unit_exponents(fmt) != NO_EXPONENT] for fmt in pair]

@@ -161,7 +161,7 @@ def describe_failure(job: UnitJob, failure: Failure, replay: Callable[[], dict[s
 
 
 def operands(config: DotConfig, product: Mapping[str, Any], file: Path) -> list[str]:
-    """The operands of a product in hex; `file` has those that are left out."""
+    """The operands of a product in hex; `file` has the rest."""
     lines = [f"formats {pair_name(config.formats[product['mode']])} (mode {product['mode']})"]
     if config.load_c:
         lines.append(f"c       0x{product['c']:08x}")

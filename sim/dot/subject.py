@@ -100,7 +100,7 @@ class Timeline(subject.Timeline):
     """
 
     def __init__(self, config: DotConfig, slot: Callable[[], int] = int) -> None:
-        """slot: that of the beat on the pins."""
+        """slot: slot of the beat on the pins."""
         self.slot = slot
         sections, registered = config.pipeline.sections, config.pipeline.registered
         loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))

@@ -211,7 +211,7 @@ def outer_classes(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
 def _micro_hits(
     config: QuantizeConfig, magnitude: NDArray, outcome: QuantizeResults
 ) -> dict[str, list[set[object]]]:
-    """Hits of micro-exponents: each value, and that of two zeros."""
+    """Hits of micro-exponents: each value, and the micro-exponent of two zeros."""
     if not config.micro:
         return {}
     zeros = magnitude.reshape(len(magnitude), -1, PAIR).max(axis=2) == 0

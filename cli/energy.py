@@ -1,13 +1,13 @@
 """`mxdot energy`: femtojoules of a product in a dot unit, and milliwatts of the unit."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import DotConfig
 from ..synth import SYNTHESES
 from ..util.files import write_file
+from .output import add_json_option, is_json_printed, write_json_file
 from .places import output_file
 from .synthesis import add_synthesis_options
 from .unit_options import add_options, unit_of
@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="write the unit as a component model of hwcomponents, a Python file",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json_option(parser, "the result")
     parser.set_defaults(run=run, needs="compare")
 
 
@@ -100,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
         top = default_top(config)
         cost = measure(generate(config, top), top, flow, cache_dir=args.cache)
         write_file(args.component, component(config, flow, cost, result))
-    print(json.dumps(result.to_dict(), indent=2) if args.json else describe(config, flow, result))
+    if not is_json_printed(args):
+        print(describe(config, flow, result))
+    write_json_file(args, result.to_dict())
     return 0
 
 

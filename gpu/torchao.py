@@ -45,7 +45,9 @@ def _mx(x: Any) -> ScaledArray:
 
 
 def _nvfp4(x: Any) -> ScaledArray:
-    whole = np.float32(1) if x.per_tensor_scale is None else x.per_tensor_scale.cpu().numpy()
+    whole = (
+        np.ones((), np.float32) if x.per_tensor_scale is None else x.per_tensor_scale.cpu().numpy()
+    )
     packed = _bytes(x.qdata)
     scales = _bytes(x.scale).reshape(*packed.shape[:-1], -1)
     return modelopt_nvfp4(packed, scales, whole)

@@ -129,7 +129,8 @@ def _nibbles(packed: NDArray) -> NDArray[np.uint8]:
     """Two codes per byte of the last axis, the first one in the low half."""
     if packed.dtype != np.uint8:
         raise TypeError(f"packed codes must have dtype uint8, not {packed.dtype}")
-    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
+    low, high = packed & np.uint8(15), packed >> np.uint8(4)
+    return np.stack([low, high], axis=-1, dtype=np.uint8).reshape(*packed.shape[:-1], -1)
 
 
 def _words(packed: NDArray, bits: int, axis: int) -> NDArray[np.int32]:
@@ -238,6 +239,7 @@ def modelopt_nvfp4(packed: NDArray, scale: NDArray, scale_2: NDArray) -> ScaledA
 def _nvfp4(packed: NDArray, scale: NDArray, tensor: NDArray, source: str) -> ScaledArray:
     codes, stored = _nibbles(packed), _e4m3_scale("weight_scale", scale)
     outer = tensor.reshape((1,) * codes.ndim)
+    levels: list[tuple[Granularity, ScaleFormat]]
     levels = [(TENSOR, FLOAT32), (_groups(stored, codes), E4M3)]
     return _array(E2M1, codes, [outer, stored], levels, source)
 
@@ -388,12 +390,14 @@ def _read_packed(parts: Parts, config: Mapping) -> ScaledArray:
 
 def _read_gptq(parts: Parts, config: Mapping) -> ScaledArray:
     stored_zero = 0 if config.get("checkpoint_format") == "gptq_v2" else 1
-    return gptq(
-        *_need("gptq", parts, "qweight", "qzeros", "scales"),
-        parts.get("g_idx"),
-        int(config.get("bits", 4)),
-        stored_zero,
-    )
+    codes, zeros, scales = _need("gptq", parts, "qweight", "qzeros", "scales")
+    bits = int(config.get("bits", 4))
+    return gptq(codes, zeros, scales, parts.get("g_idx"), bits, stored_zero)
+
+
+def _read_awq(parts: Parts, config: Mapping) -> ScaledArray:
+    codes, zeros, scales = _need("awq", parts, "qweight", "qzeros", "scales")
+    return awq(codes, zeros, scales, int(config.get("bits", 4)))
 
 
 def _is_awq(parts: Parts, config: Mapping) -> bool:
@@ -462,10 +466,7 @@ LAYOUTS: dict[str, Layout] = {
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),
         lambda parts, config: _is_awq(_local(parts), config),
-        lambda parts, config: awq(
-            *_need("awq", _local(parts), "qweight", "qzeros", "scales"),
-            int(config.get("bits", 4)),
-        ),
+        lambda parts, config: _read_awq(_local(parts), config),
     ),
     "gptq": Layout(
         (".qweight", ".qzeros", ".scales"),

@@ -22,6 +22,7 @@ from ..blocks import LARGEST_BLOCK
 from ..errors import choice
 from ..formats import E8M0, FLOAT32, ElementFormat, FloatFormat, element_format
 from ..formats.codes import Specials
+from ..formats.integer import IntegerFormat
 from ..products import Pair
 from . import rules
 from .c import C
@@ -102,7 +103,7 @@ def parameters(rule: Accumulator, pair: Pair) -> dict[str, int]:
 def _element(side: str, fmt: ElementFormat) -> dict[str, int]:
     if isinstance(fmt, FloatFormat):
         fields = fmt.exponent_bits, fmt.mantissa_bits, fmt.bias, _KINDS[fmt.specials]
-    elif fmt.lowest < 0 and not fmt.sign_magnitude:
+    elif isinstance(fmt, IntegerFormat) and fmt.lowest < 0 and not fmt.sign_magnitude:
         fields = 1, fmt.bits - 2, 0, rules.INTEGER
     else:
         raise ValueError(f"format must be a float or two's complement, not {fmt}")

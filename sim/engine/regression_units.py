@@ -178,7 +178,7 @@ def _dot_units() -> list[Unit]:
         _unit("fixed:640:-300", "e5m2,e4m3", 4, 3),
         _unit("exact", EVERY_FORMAT, 8, 1),
         _unit("float32", EVERY_FORMAT, 8, 5),
-        _unit("rvbna:8", "e4m3,e5m2xe4m3,e5m2", 8, 5),
+        _unit("rvbna:8", EVERY_FORMAT, 8, 5),
         _unit("blackwell", EVERY_FORMAT, 8, 2),
         _unit("hopper", EVERY_FORMAT, 16, 5),
         _unit("aligned:13", EVERY_FORMAT, 8, 16),

@@ -48,6 +48,12 @@ def holds(monkeypatch, record):
     shipped._by_question.cache_clear()
 
 
+def found(task):
+    outcome = shipped.find(task)
+    assert outcome is not None
+    return outcome
+
+
 @pytest.fixture(autouse=True)
 def forgotten():
     yield
@@ -55,8 +61,7 @@ def forgotten():
 
 
 def test_a_result_that_counts_says_who_measured_it_and_when(task, record, tmp_path):
-    outcome = shipped.find(task)
-    assert outcome is not None
+    outcome = found(task)
     assert outcome.key == task.key
     assert outcome.value["area"] == record["value"]["area"]
     assert outcome.value["clock"]["measured"] == "mxdot 1.2.3 on 2025-11-26"
@@ -84,17 +89,17 @@ def test_another_question_has_no_result(task, record):
 
 
 def test_an_energy_of_another_model_is_left_out(task, record, monkeypatch):
-    assert shipped.find(task).value["energy"] == record["value"]["energy"]
+    assert found(task).value["energy"] == record["value"]["energy"]
     holds(monkeypatch, record | {"energy": "0" * 64})
-    value = shipped.find(task).value
+    value = found(task).value
     assert "energy" not in value
     assert value["energy_error"] == shipped.STALE
-    assert "energy_error" not in shipped.find(replace(task, energy=False)).value
+    assert "energy_error" not in found(replace(task, energy=False)).value
 
 
 def test_what_is_kept_already_stays(task, record, tmp_path):
     store = Store(tmp_path)
-    own = replace(shipped.find(task), value={"area": 1.0})
+    own = replace(found(task), value={"area": 1.0})
     store.put(own)
     shipped.seed([task], store)
     assert store.get(task.key) == own

@@ -24,7 +24,7 @@ from mxdot.synth.flow import library_of
 from mxdot.synth.glitches import TimedNetlist, simulate
 from mxdot.synth.section_energy import by_section, flattened, section_of
 from mxdot.synth.static_timing import time_netlist
-from mxdot.util.yosys import Cell, Netlist
+from mxdot.util.yosys import Bit, Cell, Netlist
 
 Cost3 = namedtuple("Cost3", "energy latency throughput")
 UNIT = DotConfig("e2m1", 4, "aligned:6")
@@ -347,15 +347,19 @@ def test_a_netlist_of_sections_computes_what_the_flat_one_does(cache):
 
 def test_instances_may_join_nets_of_the_top():
     """A net that passes through, a constant output, and one net at two outputs."""
+    ports: dict[str, tuple[str, list[Bit]]] = {
+        "a": ("input", [2]),
+        "same": ("output", [2]),
+        "low": ("output", ["0"]),
+        "n": ("output", [5]),
+        "m": ("output", [5]),
+    }
     inner = Netlist(
         "inner",
-        {name: (direction, bits) for name, direction, bits in (
-            ("a", "input", [2]), ("same", "output", [2]), ("low", "output", ["0"]),
-            ("n", "output", [5]), ("m", "output", [5]),
-        )},
+        ports,
         [Cell("g", "INV", {"A": [2], "Y": [5]})],
-    )  # fmt: skip
-    pins = {"a": [2], "same": [3], "low": [4], "n": [5], "m": [6]}
+    )
+    pins: dict[str, list[Bit]] = {"a": [2], "same": [3], "low": [4], "n": [5], "m": [6]}
     top = Netlist(
         "t",
         {"a": ("input", [2]), "y": ("output", [3, 4, 5, 6, 7])},

@@ -143,13 +143,14 @@ def _parameters(component: wiring.Component) -> dict[str, object]:
 def module_name(component: wiring.Component) -> str:
     """Class name, sizes and variant: `ShiftRight(26, 11)` is `shift_right_26_11`.
 
-    A class with the attribute `verilog_name` of its own uses that instead of its class name.
+    A class with the attribute `verilog_name` of its own uses that instead of its class name. NaN's
+    bits and rounding to odd that is off stay out of it.
     """
     class_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
     name = vars(type(component)).get("verilog_name", class_name)
     sizes = [
         str(int(value) if isinstance(value, bool) else value)
         for key, value in _parameters(component).items()
-        if isinstance(value, int | str) and key != "nan_bits"
+        if isinstance(value, int | str) and key != "nan_bits" and (key, value) != ("odd", False)
     ]
     return "_".join([name, *sizes]).replace("-", "m")

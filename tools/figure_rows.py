@@ -130,6 +130,12 @@ APART = (
 
 FIGURES: tuple[Figure, ...] = (
     study(
+        "choose", "choose.md",
+        "--format e4m3 --accumulator aligned:4,aligned:6,aligned:8,aligned:10,aligned:13,hopper,"
+        "float32,exact --lanes 32 --data real --lengths 32,512,4096", 240,
+        pictures={"choose.svg": "plots/area-sqnr-gates-real.svg"},
+    ),
+    study(
         "clock", "area.md", "--study examples/clock.toml", 480,
         pictures={"clock-area.svg": "plots/clock-area-asap7.svg"},
     ),

@@ -334,20 +334,22 @@ class FlooredRound(FusedRound):
 
     def _total(self, m: Module) -> tuple[Value, Value]:
         total, kept = self.i.total, self.widths.config.accumulator.sum_bits
-        magnitude = Signal(len(total) - 1)
-        m.d.comb += magnitude.eq(Mux(total[-1], -total, total))
+        # The magnitude's bits above those that are kept below a leading digit of place 0.
+        places = max(len(total) - kept - 2, 0)
+        top, rest = total[kept + 1 : -1], total[: kept + 1]
+        magnitude = Signal(places)
+        m.d.comb += magnitude.eq(Mux(total[-1], ~top + ~rest.any(), top))
         # Places that are more than `kept` below the leading digit, or below that of subnormals.
         finer = self.widths.total_fraction_bits - kept
         lowest = self.i.exponent == FLOAT32.emin
-        gone = Signal(len(total))
-        places = []
-        for place in range(len(magnitude) - kept - 1):
-            below_lowest = lowest if place < finer else Const(0, 1)
-            places.append(magnitude[place + kept + 1 :].any() | below_lowest)
-        m.d.comb += gone.eq(Cat(places))
+        gone = Cat(
+            magnitude[place:].any() | (lowest if place < finer else Const(0, 1))
+            for place in range(places)
+        )
+        low, high = total[:places], total[places:]
         cut = Signal(signed(len(total)))
-        m.d.comb += cut.eq(total & ~gone)  # of two's complement: down
-        return cut, (total & gone).any()
+        m.d.comb += cut.eq(Cat(low & ~gone, high))  # of two's complement: down
+        return cut, (low & gone).any()
 
     def _special(self) -> data.View:
         terms = self.i.special[self.step].as_value() | self.i.too_large[self.step].as_value()

@@ -145,11 +145,11 @@ def _signs(config: QuantizeConfig) -> Rule:
         signs = Cat(value[-1] for value in values)
         odd = Cat(value[exponent : bits - 1].all() for value in values).any()
         codes = [p.out_codes.word_select(i, config.bits) for i in range(config.lanes)]
-        signs = Cat(code[-1] for code in codes)
+        code_signs = Cat(code[-1] for code in codes)
         # Zeros of a format without a sign of its own have none.
         known = Cat(_has_sign(p, code, config) for code in codes)
         poisoned, queue = _blocks(m, p, p.in_valid & p.in_ready, signs, odd, config)
-        unlike = Mux(poisoned, p.out_codes != 0, (signs ^ queue.oldest) & known)
+        unlike = Mux(poisoned, p.out_codes != 0, (code_signs ^ queue.oldest) & known)
         nan = p.out_scale == config.scale_format.nan_code
         return ~p.rst & p.out_valid & (queue.empty | unlike | (nan != poisoned))
 

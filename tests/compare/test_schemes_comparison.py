@@ -306,7 +306,10 @@ def test_command(tmp_path, capsys):
         (["mxfp4", "--flow", "gates,xilinx"], "flow must be one, with one target, for schemes"),
         (["mxfp4", "--flow", "asic"], "flow must be one of gates, "),
         (["mxfp4", "--data", "abnormal"], "data must be one of normal, "),
-        (["mxfp4", "--data", "normal", "--lengths", "32,64"], "lengths must be one length for schemes, not 2"),
+        (
+            ["mxfp4", "--data", "normal", "--lengths", "32,64"],
+            "lengths must be one length for schemes, not 2",
+        ),
         (["mxfp4", "--encoder", "41"], "encoder must be from 0 to 40, not 41"),
         (["mxfp4", "--encoder", "1", "--data", "normal"], "data and encoder exclude each other"),
     ],

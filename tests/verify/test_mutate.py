@@ -351,8 +351,8 @@ def test_mutants_of_python_change_one_expression():
     ],
 )
 def test_a_mutant_of_the_model(tests, fate):
-    part = model.Part("rules", ("schemes/scales.py",), tests)
-    (mutant,) = model.mutants(part, 1, 3)
+    part = model.Part("rules", ("schemes/rules.py",), tests)
+    (mutant,) = model.mutants(part, 1, 1)
     outcome = model.judged(part, *mutant)
     assert outcome.fate is fate, outcome
     assert not model.failing(model.Part("rules", (), tests[:1]))

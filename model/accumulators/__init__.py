@@ -4,9 +4,7 @@ docs/numerics.md states the rules. To add an accumulator, `register` its class; 
 shows what else it needs, by an example. To add a real machine, add a row to `MACHINES`.
 """
 
-import re
 from collections.abc import Container, Mapping
-from itertools import takewhile
 from typing import TypeVar
 
 from ..errors import nearest
@@ -117,8 +115,13 @@ def _nearest(keyword: str) -> str:
 
 def _arguments(texts: list[str]) -> list[int | str]:
     """`texts` with up to two leading integers converted."""
-    numbers = list(takewhile(re.compile(r"-?[0-9]{1,9}").fullmatch, texts[:2]))
-    return [*map(int, numbers), *texts[len(numbers) :]]
+    numbers: list[int] = []
+    for text in texts[:2]:
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
+            break
+        numbers.append(int(text))
+    return [*numbers, *texts[len(numbers) :]]
 
 
 def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator, table: str) -> Part:

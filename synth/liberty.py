@@ -11,7 +11,7 @@ from math import ceil, inf, log2
 
 from .delay_tables import CellTiming, WireLoad, cell_timing, default_wire_load
 from .errors import SynthesisError
-from .liberty_syntax import Function, Group, finite, parse_groups
+from .liberty_syntax import Function, Group, number_of, parse_groups
 from .power_tables import CellPower, cell_power
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
@@ -156,7 +156,7 @@ def parse(text: str, source: str) -> Library:
         cells,
         capacitance_ff,
         time_ps,
-        _number(root, "nom_voltage", source) or None,
+        number_of(root, "nom_voltage", source) or None,
         default_wire_load(root, source, capacitance_ff * FF_OHM_PS / time_ps),
         _unit(root, "leakage_power_unit", "1nw", POWER_UNITS, source),
     )
@@ -221,7 +221,7 @@ def _cell(group: Group, templates: tuple[Templates, Templates], source: str) -> 
         for name in pin.arguments:
             direction = pin.attributes.get("direction", "")
             if direction == "input":
-                inputs[name] = _number(pin, "capacitance", source)
+                inputs[name] = number_of(pin, "capacitance", source)
             elif direction in ("output", "inout") and "function" in pin.attributes:
                 outputs[name] = _function(pin, "function", source)
     state: dict[str, Function] = {}
@@ -261,22 +261,12 @@ def _next_state(memory: Group, source: str) -> dict[str, Function]:
 
 
 def _area(cell: Group, source: str) -> float:
-    area = _number(cell, "area", source)
+    area = number_of(cell, "area", source)
     if area < 0:
         raise SynthesisError(
             f"library {source}, line {cell.line}: area must be at least 0, not {area:g}"
         )
     return area
-
-
-def _number(group: Group, name: str, source: str) -> float:
-    text = group.attributes.get(name, "0")
-    try:
-        return finite(text)
-    except ValueError:
-        raise SynthesisError(
-            f"library {source}, line {group.line}: {name} must be a number, not {text!r}"
-        ) from None
 
 
 def _function(group: Group, name: str, source: str) -> Function:

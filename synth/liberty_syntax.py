@@ -66,6 +66,17 @@ def finite(text: str) -> float:
     return value
 
 
+def number_of(group: Group, name: str, source: str) -> float:
+    """The number of an attribute, 0 where it is absent; SynthesisError for other text."""
+    text = group.attributes.get(name, "0")
+    try:
+        return finite(text)
+    except ValueError:
+        raise SynthesisError(
+            f"library {source}, line {group.line}: {name} must be a number, not {text!r}"
+        ) from None
+
+
 class _Tokens:
     """Tokens of a text in order; newlines only on request."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .delay_tables import Table, read_table
 from .errors import SynthesisError
-from .liberty_syntax import Function, Group, finite
+from .liberty_syntax import Function, Group, number_of
 
 GROUNDS = ("primary_ground", "backup_ground", "internal_ground")
 
@@ -60,10 +60,10 @@ def cell_power(cell: Group, templates: Mapping[str, Group], source: str) -> Cell
         for pin in cell.of("pin")
         for name in pin.arguments
     }
-    other = _number(cell, "cell_leakage_power", source)
+    other = number_of(cell, "cell_leakage_power", source)
     conditions = []
     for state in supplied(cell, "leakage_power"):
-        when, leakage = _when(state, source), _number(state, "value", source)
+        when, leakage = _when(state, source), number_of(state, "value", source)
         if when is None:
             other = leakage
         else:
@@ -91,13 +91,3 @@ def _when(group: Group, source: str) -> Function | None:
         return Function.parse(text)
     except ValueError as error:
         raise SynthesisError(f"library {source}, line {group.line}: {error}") from None
-
-
-def _number(group: Group, name: str, source: str) -> float:
-    text = group.attributes.get(name, "0")
-    try:
-        return finite(text)
-    except ValueError:
-        raise SynthesisError(
-            f"library {source}, line {group.line}: {name} must be a number, not {text!r}"
-        ) from None

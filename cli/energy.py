@@ -9,7 +9,7 @@ from ..synth import SYNTHESES
 from ..util.files import write_file
 from .output import add_json_option, is_json_printed, write_json_file
 from .places import output_file
-from .synthesis import add_synthesis_options
+from .synthesis import add_synthesis_options, flows_of
 from .unit_options import add_options, unit_of
 
 if TYPE_CHECKING:
@@ -64,27 +64,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and write the component; the exit status."""
     from ..hw.verilog import default_top, generate
-    from ..synth import Flow, energy, measure
+    from ..synth import energy, measure
     from ..synth.component import component
 
     config = unit_of(DotConfig, args)
     output_file("component", args.component)
-    options = {
-        name: value
-        for name, value in (
-            ("effort", args.effort),
-            ("target_ps", args.target_ps),
-            ("target_levels", args.target_levels),
-        )
-        if value is not None
-    }
-    if args.process is not None and (args.flow is not None or args.liberty is not None):
-        option = "flow" if args.flow is not None else "liberty"
-        raise ValueError(f"{option} and process exclude each other")
-    if args.process is not None:
-        flow = Flow.of_process(args.process, sections=False, **options)
-    else:
-        flow = Flow(args.flow or "cells", liberty=args.liberty or (), sections=False, **options)
+    flows = flows_of(
+        args,
+        "cells",
+        effort=args.effort,
+        target_levels=args.target_levels,
+        target_ps=args.target_ps,
+        sections=False,
+    )
+    if len(flows) > 1:
+        raise ValueError(f"process must be one, not {args.process}")
+    (flow,) = flows
     if args.component is not None and flow.kind != "cells":
         raise ValueError("a component needs a process or a library, not the flow gates")
     result = energy(

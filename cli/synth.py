@@ -8,7 +8,7 @@ from ..model.files import read_text
 from ..synth import LARGEST_VERILOG, SYNTHESES
 from .output import add_json_option, is_json_printed, write_json_file
 from .refusals import refuse
-from .synthesis import add_synthesis_options
+from .synthesis import add_synthesis_options, flows_of
 
 if TYPE_CHECKING:
     from ..synth import Cost, Flow
@@ -75,28 +75,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesise, or print the script."""
-    from ..synth import Flow, measure, script
-    from ..util.sweep import items
+    from ..synth import measure, script
 
     if not args.limit > 0:
         raise ValueError(f"limit must be more than 0 seconds, not {args.limit:g}")
-    given = {  # what is None is the flow's default
-        "effort": args.effort,
-        "target_levels": args.target_levels,
-        "target_ps": args.target_ps,
-        "dsp": not args.no_dsp,
-        "sections": args.sections,
-        "timing": args.timing,
-        "adders": not args.no_adders,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    if args.process is None:
-        flows = [Flow(args.flow or "gates", liberty=args.liberty or (), **given)]
-    else:
-        if args.flow is not None or args.liberty is not None:
-            option = "flow" if args.flow is not None else "liberty"
-            raise ValueError(f"{option} and process exclude each other")
-        flows = [Flow.of_process(name, **given) for name in items(args.process, "process")]
+    flows = flows_of(
+        args,
+        "gates",
+        effort=args.effort,
+        target_levels=args.target_levels,
+        target_ps=args.target_ps,
+        dsp=not args.no_dsp,
+        sections=args.sections,
+        timing=args.timing,
+        adders=not args.no_adders,
+    )
     for flow in flows:
         _refuse_unused(args, flow)
     options = {

@@ -2,7 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..synth import Flow
 
 
 def add_synthesis_options(parser: argparse._ActionsContainer, flows: str, *, several: bool) -> None:
@@ -35,3 +38,18 @@ def add_synthesis_options(parser: argparse._ActionsContainer, flows: str, *, sev
     parser.add_argument(
         "--target-ps", **number, help="smallest area of this delay, in ps (cells, ecp5)"
     )
+
+
+def flows_of(args: argparse.Namespace, kind: str, **options: Any) -> "list[Flow]":
+    """The flow of each process, else of `--flow`, else `kind`; an option that is None is the flow's
+    default. ValueError where options exclude each other."""
+    from ..synth import Flow
+    from ..util.sweep import items
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if args.process is None:
+        return [Flow(args.flow or kind, liberty=args.liberty or (), **given)]
+    if args.flow is not None or args.liberty is not None:
+        option = "flow" if args.flow is not None else "liberty"
+        raise ValueError(f"{option} and process exclude each other")
+    return [Flow.of_process(name, **given) for name in items(args.process, "process")]

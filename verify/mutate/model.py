@@ -79,7 +79,7 @@ PARTS = (
     ),
     Part(
         "model-quantize",
-        ("quantize.py", "schemes/scales.py", "blocks.py"),
+        ("quantize.py", "schemes/scales.py", "schemes/rules.py", "blocks.py"),
         (
             "model/test_blocks",
             "model/test_quantize",

@@ -72,7 +72,7 @@ def _named(name: str) -> tuple[Machine, ...]:
 
 
 def facts(machine: Machine) -> dict[str, Any]:
-    """What is known of a machine, as plain values."""
+    """A machine's names, operands and rules, as plain values."""
     return {
         "name": machine.name,
         "hardware": list(hardware_of(machine)),

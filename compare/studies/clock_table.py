@@ -43,7 +43,7 @@ def show_notes(console: Console, notes: Sequence[str]) -> None:
 
 
 def estimates(console: Console) -> Callable[[Sequence[ClockTask]], None]:
-    """What prints predictions of searches, before anything is synthesised."""
+    """A printer of predictions of searches, before anything is synthesised."""
 
     def show(tasks: Sequence[ClockTask]) -> None:
         for task in tasks:
@@ -89,7 +89,7 @@ def smallest(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def words(rows: Sequence[Row]) -> Iterator[str]:
-    """What the table says, a line each: equals of the smallest, missed clocks, sources."""
+    """Lines below the table: equals of the smallest, missed clocks, sources."""
     for group in equals(rows):
         names = " and ".join(row.short_name for row in group)
         yield f"{EQUAL} {group[0].format}: {names} are equal within their error bars"

@@ -36,7 +36,7 @@ STALE = "the package has no energy by this model of energy; --fresh measures it"
 
 
 def records() -> list[dict[str, Any]]:
-    """What comes with the package."""
+    """Results that come with the package."""
     return json.loads(FILE.read_text()) if FILE.is_file() else []
 
 
@@ -118,7 +118,7 @@ def record_of(task: ClockTask, outcome: Outcome, version: str) -> dict[str, Any]
 
 
 def measured_again(record: dict[str, Any], cache_dir: Path) -> dict[str, tuple[Any, Any]]:
-    """What differs when the unit of a record is synthesised afresh: recorded and measured."""
+    """Fields that differ when a record's unit is synthesised afresh: recorded, and measured."""
     from ...hw import generate
 
     value = record["value"]

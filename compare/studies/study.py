@@ -49,7 +49,7 @@ DEFAULT = Path(__file__).with_name("default.toml")
 WIDTHS = Path(__file__).with_name("widths.toml")
 """More accumulators, without a clock: F bit by bit around the answers."""
 QUESTIONS = Path(__file__).with_name("questions.toml")
-"""What README's questions ask besides the default study."""
+"""Questions of README that the default study does not answer."""
 BUILT_IN = {"default": DEFAULT, "widths": WIDTHS, "questions": QUESTIONS}
 """Studies that `--study` takes by name."""
 MOST = 100_000

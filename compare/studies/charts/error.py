@@ -26,7 +26,7 @@ DRAWN = {
     "format": "Dotted line: the format's own error, which hides what is well above it.",
     "slope": "Grey line: 6.02 dB per bit.",
 }
-"""What a picture may have, and the caption of it."""
+"""Captions, by what a picture may have."""
 ALIGNED = "aligned"
 KINDS = {ALIGNED: (), "fused": (6, 4)}
 """Families with fraction bits, and the dashes of their lines."""

@@ -39,7 +39,7 @@ def _mx(x: Any) -> ScaledArray:
         raise ValueError(f"elements of x must be one of {known}, not {x.elem_dtype}")
     elements, codes = ELEMENTS[x.elem_dtype], _bytes(x.qdata)
     if elements == E2M1:
-        codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(*codes.shape[:-1], -1)
+        codes = np.stack([codes & 15, codes // 16], axis=-1).reshape(*codes.shape[:-1], -1)
     scales = _bytes(x.scale).reshape(*codes.shape[:-1], -1)
     return mx_elements(codes, scales, elements, x.block_size)
 

@@ -32,6 +32,7 @@ QUANTIZE_REGROUPED = {
     "torch": ".ops.quantize_regrouped",
 }
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
+FEW_ROWS = {"triton": ".kernels.few_rows", "torch": ".ops.few_rows"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
 MATMUL = {"triton": ".kernels.matmul", "torch": ".accumulators", "silicon": ".hardware.silicon"}

@@ -1,7 +1,8 @@
 """Networks in each recipe against bfloat16, in one run: `python -m mxdot.nn.bench`.
 
 An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
-a training step, forward and backward; then the cost of small calls. Every network has the weights
+a training step, forward and backward; then the cost of small calls. With `--model llama` a Llama
+of `transformers`, frozen: prefill of many tokens, and tokens decoded as a CUDA graph. Every network has the weights
 of the bfloat16 one, and a run ends where the cosine of the two outputs is too small. Memory
 is what a network holds and, in brackets, the most that is allocated while it runs, on a CUDA
 device; on others it is counted in bytes of parameters, and speeds mean little.
@@ -25,6 +26,7 @@ from ..gpu.ops.quantize import quantize
 from .convert import convert, freeze
 from .linear import MXLinear
 from .recipe import Recipe
+from .recipes import RECIPES
 
 FP8, FP8_ROWS = Recipe(accumulator="float8"), ("fp8_e4m3_row", "fp8_e4m3_row")
 # Recipes, and the least cosine of a network's output to bfloat16's.
@@ -57,20 +59,33 @@ TRAINED = {
         0.995,
     ),
 }
+LLAMA = {
+    "mxfp8, values": (Recipe(), 0.98),
+    "mxfp8, float8": (FP8, 0.98),
+    "fp8 by row, values": (Recipe(*FP8_ROWS), 0.98),
+    "fp8 by row, float8": (Recipe(*FP8_ROWS, accumulator="float8"), 0.98),
+    "w8a8": (Recipe("int8_channel", "int8_channel"), 0.98),
+    "int4_g128 weights": (Recipe("int4_g128", None), 0.9),
+    "mxfp4 weights": (Recipe("e2m1", None), 0.9),
+    "nvfp4": (RECIPES["nvfp4"], 0.9),
+}
+LLAMA_LAYERS, VOCABULARY, SEQUENCE, HEAD = 4, 32000, 2048, 128
 FEW_ROWS = (1, 4, 16)
+DECODED = (1, 16)
 CHECKED = 64  # rows of an output whose cosine is taken
 MIB = 2.0**20
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the MLP (features, inner features, tokens), its device and its mode."""
+    """Model, its features, inner features and tokens, its device and its mode."""
 
     width: int
     hidden: int
     tokens: int
     device: str
     compiled: bool
+    model: str = "mlp"
 
 
 @dataclass(frozen=True)
@@ -84,11 +99,54 @@ class Measured:
 
 
 def network(sizes: Sizes) -> nn.Module:
-    """The bfloat16 MLP, the same every time."""
+    """The bfloat16 network, the same every time."""
     torch.manual_seed(0)
+    if sizes.model == "llama":
+        return llama(sizes)
     with torch.device(sizes.device):
         inside = nn.Linear(sizes.width, sizes.hidden), nn.Linear(sizes.hidden, sizes.width)
     return nn.Sequential(inside[0], nn.GELU(), inside[1]).to(torch.bfloat16)
+
+
+class LastLogits(nn.Module):
+    """Logits of the last token of each sequence by a causal model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.model(tokens, use_cache=False, logits_to_keep=1).logits[:, 0]
+
+
+def llama(sizes: Sizes) -> nn.Module:
+    """A Llama with random weights, a query head for every 128 features and a quarter as many
+    key heads."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    heads = sizes.width // HEAD
+    config = LlamaConfig(
+        hidden_size=sizes.width,
+        intermediate_size=sizes.hidden,
+        num_hidden_layers=LLAMA_LAYERS,
+        num_attention_heads=heads,
+        num_key_value_heads=max(1, heads // 4),
+        vocab_size=VOCABULARY,
+        max_position_embeddings=SEQUENCE,
+    )
+    with torch.device(sizes.device):
+        return LastLogits(LlamaForCausalLM(config).to(torch.bfloat16).eval())
+
+
+def inputs(sizes: Sizes, rows: int, trains: bool) -> Tensor:
+    """Rows of features; for a Llama sequences of at most 2048 tokens, decoding those of one."""
+    generator = torch.Generator().manual_seed(1)
+    if sizes.model == "llama":
+        length = SEQUENCE if rows == sizes.tokens else 1
+        shape = max(1, rows // length), min(rows, length)
+        return torch.randint(0, VOCABULARY, shape, generator=generator).to(sizes.device)
+    x = torch.randn(rows, sizes.width, generator=generator)
+    return x.to(sizes.device, torch.bfloat16).requires_grad_(trains)
 
 
 def measure(sizes: Sizes, recipe: Recipe | None, rows: int, trains: bool) -> Measured:
@@ -96,13 +154,13 @@ def measure(sizes: Sizes, recipe: Recipe | None, rows: int, trains: bool) -> Mea
     before = _allocated(sizes)
     made = network(sizes)
     if recipe is not None:
-        convert(made, recipe)
+        skip = ("model.lm_head",) if sizes.model == "llama" else ()
+        convert(made, recipe, skip)
         if not trains:
             freeze(made, keep_weight=False)
     gc.collect()
     resident = _allocated(sizes) - before if sizes.device == "cuda" else held(made)
-    x = torch.randn(rows, sizes.width, generator=torch.Generator().manual_seed(1))
-    x = x.to(sizes.device, torch.bfloat16).requires_grad_(trains)
+    x = inputs(sizes, rows, trains)
     compiled = torch.compile(made, dynamic=False) if sizes.compiled else made
     work = partial(_step, made, compiled, x) if trains else partial(_run, compiled, x)
     output = work().detach().clone()
@@ -215,6 +273,12 @@ def lines(sizes: Sizes, only: str | None = None) -> Iterator[str]:
     """The tables, in Markdown."""
     yield "| network | ms | times as fast | MiB held (most) | of bfloat16's | cosine |"
     yield "|---|---|---|---|---|---|"
+    if sizes.model == "llama":
+        for rows in DECODED if only in (None, "few") else ():
+            yield from table(sizes, f"decode, {rows}", LLAMA, rows, False)
+        if only in (None, "frozen"):
+            yield from table(sizes, f"prefill, {sizes.tokens} tokens", LLAMA, sizes.tokens, False)
+        return
     if only in (None, "frozen"):
         yield from table(sizes, f"frozen, {sizes.tokens} tokens", FROZEN, sizes.tokens, False)
     for rows in FEW_ROWS if only in (None, "few") else ():
@@ -230,23 +294,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m mxdot.nn.bench", description=__doc__)
     add = parser.add_argument
+    add("--model", choices=("mlp", "llama"), default="mlp", help="network (default mlp)")
     add("--width", type=int, default=4096, help="features (default 4096)")
-    add("--hidden", type=int, default=16384, help="features inside the MLP (default 16384)")
+    add("--hidden", type=int, help="features inside the MLP (default 16384; of a Llama 14336)")
     add("--tokens", type=int, default=8192, help="rows of an input (default 8192)")
     add("--device", choices=("cuda", "cpu"), default="cuda")
     add("--eager", action="store_true", help="do not compile the networks")
     add("--only", choices=("frozen", "few", "train", "calls"), help="one part of the table")
     options = parser.parse_args(arguments)
+    if options.hidden is None:
+        options.hidden = 14336 if options.model == "llama" else 16384
     for name in ("width", "hidden", "tokens"):
         value = getattr(options, name)
         if value < 128 or value % 128:
             parser.error(f"--{name} must be a multiple of 128, not {value}")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no CUDA GPU: --device cpu shows the tables without one")
-    sizes = Sizes(options.width, options.hidden, options.tokens, options.device, not options.eager)
+    shape = options.width, options.hidden, options.tokens
+    sizes = Sizes(*shape, options.device, not options.eager, options.model)
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     shape = f"{sizes.width} x {sizes.hidden}"
-    print(f"{name}, PyTorch {torch.__version__}, MLP of {shape}\n", flush=True)
+    print(f"{name}, PyTorch {torch.__version__}, {sizes.model} of {shape}\n", flush=True)
     for line in lines(sizes, options.only):
         print(line, flush=True)
 

@@ -8,6 +8,7 @@ from torch.nn.functional import pad
 
 from ..gpu import schemes
 from ..gpu.names import named_scheme
+from ..gpu.ops import few_rows
 from ..gpu.ops.block_scaled import block_scaled_matmul
 from ..gpu.ops.float8 import float8_matmul
 from ..gpu.ops.matmul import matmul
@@ -57,6 +58,8 @@ def multiply(
     Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
     fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
     """
+    if accumulator == FAST and few_rows.takes(a := a.to(dtype), b):
+        return few_rows.few_rows_matmul(_filled(a, b.shape), b)[:, : shape[1]]
     if isinstance(b, PackedTensor):
         b = b.unpack()
     if accumulator in (FLOAT8, BLOCK_SCALED):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ALIGNMENT = 16  # bytes, of the rows and the first byte that descriptors of tensors take
 DESCRIPTORS = (9, 0)  # the compute capability that has them
 TILE = {"ROWS": 128, "COLUMNS": 256, "LENGTH": 128}
+FEW = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 256}  # for at most as many rows of a
 SMALL = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 32}  # for the interpreter
 GROUP_ROWS = 8  # tiles of rows that share columns in the cache
 NAN_BITS = tl.constexpr(accumulator("int32").nan_bits)
@@ -46,7 +47,8 @@ def run(request: "Int8Request") -> Tensor:
     a, b = rows_of(request.a), rows_of(request.b)
     (m, length), n = a.codes.shape, len(b.codes)
     out = torch.empty((m, n), dtype=request.out_dtype, device=request.device)
-    tile = SMALL if device.interpreted() else TILE
+    few = m <= FEW["ROWS"]
+    tile = SMALL if device.interpreted() else FEW if few else TILE
     blocks = [[tile["ROWS"], tile["LENGTH"]], [tile["COLUMNS"], tile["LENGTH"]]]
     grid = triton.cdiv(m, tile["ROWS"]) * triton.cdiv(n, tile["COLUMNS"])
     _multiply[(grid,)](
@@ -65,7 +67,7 @@ def run(request: "Int8Request") -> Tensor:
         length,
         **tile,
         GROUP=GROUP_ROWS,
-        num_warps=8,
+        num_warps=4 if few else 8,
         num_stages=4,
     )
     return out

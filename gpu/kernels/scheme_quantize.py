@@ -24,7 +24,7 @@ from ...model.schemes.grouping import Group, expand, group_in, reduce
 from ...model.schemes.quantize import laid_out
 from ...model.schemes.rules import AMAX, SCALE_RULES
 from ...model.schemes.scales import Scales, scales
-from . import device, scheme_rows
+from . import device, scheme_levels, scheme_rows
 from .arithmetic import INFINITY32
 from .decode import codes_refusal
 from .scheme_rows import Element, element_code, plain_codes
@@ -67,7 +67,8 @@ def refusal(request: "SchemeQuantization") -> str | None:
 
 def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]] | None:
     """The work for requests like this one, given x; None where `run` does it each time."""
-    return scheme_rows.prepare(request) if scheme_rows.takes(request) else None
+    kernels = next((each for each in (scheme_rows, scheme_levels) if each.takes(request)), None)
+    return None if kernels is None else kernels.prepare(request)
 
 
 def run(request: "SchemeQuantization") -> list[Tensor]:

@@ -1,0 +1,288 @@
+"""Few rows by the codes of a weight: the executor ``triton`` of `few_rows_matmul`.
+
+Reading the codes is the work: programs share out tiles of rows and parts of K, so that each
+multiprocessor has loads in flight, and a second kernel adds up the parts. Two 4-bit codes of a byte
+are multiplied by the even and by the odd columns of x; nothing is put side by side.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...model.formats import E8M0, ElementFormat, FloatFormat, IntegerFormat
+from ..names import named_format, named_scheme
+from ..tensors.mx import MXTensor
+from ..tensors.packed import PackedTensor
+from . import device
+from .decode import Codes, codes_refusal, decode, scale_value
+
+if TYPE_CHECKING:
+    from ..ops.few_rows import FewRows, Weights
+
+MOST_ROWS = 16
+LEAST_GROUP = 16  # elements of a row that share a scale
+PROGRAMS = 4  # on a multiprocessor
+INTERPRETED_PROGRAMS = 5
+SUMS = 256  # of a program of the second kernel
+
+
+class Tile(NamedTuple):
+    """Rows and columns of a weight that a program has at once, its warps and steps of loads."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int
+
+
+VECTOR, MATRIX = Tile(16, 512, 4, 3), Tile(64, 128, 4, 4)
+SMALL_VECTOR, SMALL_MATRIX = Tile(16, 64, 1, 1), Tile(16, 32, 1, 1)  # for the interpreter
+
+
+class Scale(NamedTuple):
+    """Compile-time parameters of a level of scales, one constexpr.
+
+    form: ``float``, ``power`` (E8M0) or ``codes``, of the format `codes`. whole: whether rows have
+    one scale. width: elements of a row that share one. height: rows that do.
+    """
+
+    form: str
+    codes: Codes | None
+    whole: bool
+    width: int
+    height: int
+
+
+class Layout(NamedTuple):
+    """Codes of a weight as the kernel reads them: (N, bytes of a row) and scales per level."""
+
+    element: ElementFormat
+    bits: int
+    codes: Tensor
+    levels: list[tuple[ElementFormat, Tensor, int, int]]
+
+
+def layout(weights: "Weights") -> Layout:
+    """Element, bits that a code takes, codes, and format, scales, rows, columns of each level."""
+    packed = isinstance(weights, PackedTensor)
+    parts, facts = list(weights.named_parts().values()), weights.facts()
+    kind, (name, *sizes) = (facts[0], facts[1:]) if packed else (type(weights).__name__, facts)
+    if kind == MXTensor.__name__:
+        element = named_format(name)
+        levels = [(E8M0, parts[1], 1, sizes[0])]
+    else:
+        scheme = named_scheme(name)
+        element = scheme.elements[0]
+        groups = [level.granularity.group(tuple(weights.shape)) for level in scheme.levels]
+        levels = [
+            (level.format, part, *group)
+            for level, part, group in zip(scheme.levels, parts[1:], groups, strict=False)
+        ]
+    return Layout(element, element.bits if packed else 8, parts[0], levels)
+
+
+def refusal(request: "FewRows") -> str | None:
+    """Why the kernel cannot take `request`; None when it can."""
+    reason = device.refusal(request.device)
+    if reason is not None:
+        return reason
+    if len(request.x) > MOST_ROWS:
+        return f"x must have at most {MOST_ROWS} rows, not {len(request.x)}"
+    weights = request.weights
+    facts = weights.facts()
+    kind = facts[0] if isinstance(weights, PackedTensor) else type(weights).__name__
+    if kind != MXTensor.__name__:
+        scheme = named_scheme(facts[1] if isinstance(weights, PackedTensor) else facts[0])
+        if len(scheme.elements) > 1 or scheme.zero_point:
+            return f"elements must be of one format, without zero points, not those of {scheme}"
+    made = layout(weights)
+    reason = codes_refusal(made.element)
+    if reason is not None:
+        return reason
+    if isinstance(made.element, IntegerFormat) and made.element.sign_magnitude:
+        return f"elements must not be sign-magnitude integers, not {made.element}"
+    if made.bits not in (4, 8):
+        return f"packed codes must have 4 bits, not {made.bits}"
+    if (facts[-2] if kind == MXTensor.__name__ else facts[-1]) not in (-1, 1):
+        return "groups must run along K"
+    length = weights.shape[1]
+    for index, (fmt, scales, _, width) in enumerate(made.levels):
+        if index and index != len(made.levels) - 1 and width != length:
+            return "scales of groups must be of the innermost level alone"
+        if width != length and (width < LEAST_GROUP or width & (width - 1)):
+            return f"groups must be a power of two of {LEAST_GROUP} elements or more, not {width}"
+        if not (fmt == E8M0 or scales.dtype.is_floating_point or isinstance(fmt, FloatFormat)):
+            return f"scales must be floats or powers of two, not {fmt}"
+    if len(made.levels) > 2 or (len(made.levels) == 2 and made.levels[0][3] != length):
+        return "scales of groups must be of the innermost level alone"
+    return None
+
+
+def _scale(fmt: ElementFormat, scales: Tensor, height: int, width: int, length: int) -> Scale:
+    whole = width == length
+    if fmt == E8M0:
+        return Scale("power", None, whole, width, height)
+    if scales.dtype.is_floating_point:
+        return Scale("float", None, whole, width, height)
+    return Scale("codes", Codes.of(fmt, scales.device), whole, width, height)
+
+
+def run(request: "FewRows") -> Tensor:
+    """The product (M, N)."""
+    x, made = request.x, layout(request.weights)
+    n, length = request.weights.shape
+    m = len(x)
+    vector, small = m == 1, device.interpreted()
+    if small:
+        tile, programs = (SMALL_VECTOR if vector else SMALL_MATRIX), INTERPRETED_PROGRAMS
+    else:
+        tile = VECTOR if vector else MATRIX
+        properties = torch.cuda.get_device_properties(request.device)
+        programs = properties.multi_processor_count * PROGRAMS
+    tiles, steps = triton.cdiv(n, tile.rows), triton.cdiv(length, tile.columns)
+    parts = max(1, min(steps, programs // tiles))
+    out = torch.empty((m, n), dtype=x.dtype, device=x.device)
+    sums = out if parts == 1 else torch.empty((parts, m, n), dtype=torch.float32, device=x.device)
+    levels = [(_scale(*level, length), level[1]) for level in made.levels]
+    inner = levels[-1]
+    outer = levels[0] if len(levels) == 2 else (None, inner[1])
+    _multiply[(tiles, parts)](
+        x,
+        made.codes,
+        outer[1],
+        inner[1],
+        sums,
+        m,
+        n,
+        length,
+        OUTER=outer[0],
+        INNER=inner[0],
+        FORMAT=Codes.of(made.element, x.device),
+        BITS=made.bits,
+        M=MOST_ROWS,
+        VECTOR=vector,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        STAGES=tile.stages,
+        num_warps=tile.warps,
+    )
+    if parts > 1:
+        _add_up[(triton.cdiv(m * n, SUMS),)](sums, out, m * n, parts, SIZE=SUMS, num_warps=2)
+    return out
+
+
+@triton.jit
+def _read(scales, at, inside, LEVEL: tl.constexpr):
+    """float32 scales of a level at these places."""
+    if LEVEL.form == "power":
+        return scale_value(tl.load(scales + at, mask=inside, other=127))
+    if LEVEL.form == "codes":
+        return decode(tl.load(scales + at, mask=inside, other=0), LEVEL.codes)
+    return tl.load(scales + at, mask=inside, other=1.0).to(tl.float32)
+
+
+@triton.jit
+def _scaled(
+    codes,
+    scales,
+    row,
+    there,
+    k,
+    length,
+    FORMAT: tl.constexpr,
+    INNER: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    EACH: tl.constexpr,
+):
+    """float32 values of `codes` of a tile from column k on, with every EACH-th of COLUMNS."""
+    value = decode(codes, FORMAT)
+    if INNER.whole:
+        return value
+    across = length // INNER.width
+    if INNER.width >= COLUMNS:
+        at = (row // INNER.height).to(tl.int64) * across + k // INNER.width
+        return value * _read(scales, at, there, INNER)[:, None]
+    ROWS: tl.constexpr = codes.shape[0]
+    PARTS: tl.constexpr = COLUMNS // INNER.width
+    part = k // INNER.width + tl.arange(0, PARTS)
+    at = (row // INNER.height).to(tl.int64)[:, None] * across + part[None, :]
+    scale = _read(scales, at, there[:, None] & (part < across)[None, :], INNER)
+    cut = tl.reshape(value, (ROWS, PARTS, INNER.width // EACH)) * scale[:, :, None]
+    return tl.reshape(cut, (ROWS, COLUMNS // EACH))
+
+
+@triton.jit
+def _multiply(
+    x,
+    codes,
+    outer,
+    inner,
+    sums,
+    m,
+    n,
+    length,
+    OUTER: tl.constexpr,
+    INNER: tl.constexpr,
+    FORMAT: tl.constexpr,
+    BITS: tl.constexpr,
+    M: tl.constexpr,
+    VECTOR: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    EACH: tl.constexpr = 8 // BITS
+    BYTES: tl.constexpr = COLUMNS // EACH
+    TYPE: tl.constexpr = x.dtype.element_ty
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    there = row < n
+    across = tl.cdiv(length, EACH)
+    byte = tl.arange(0, BYTES)
+    of_row = codes + row.to(tl.int64)[:, None] * across + byte[None, :]
+    line = tl.arange(0, M)
+    if VECTOR:
+        total = tl.zeros((ROWS, BYTES), tl.float32)
+    else:
+        total = tl.zeros((ROWS, M), tl.float32)
+    part, parts, steps = tl.program_id(1), tl.num_programs(1), tl.cdiv(length, COLUMNS)
+    for step in tl.range(part * steps // parts, (part + 1) * steps // parts, num_stages=STAGES):
+        k = step * COLUMNS
+        inside = k // EACH + byte < across
+        packed = tl.load(of_row + k // EACH, mask=there[:, None] & inside[None, :], other=0)
+        for i in tl.static_range(EACH):
+            code = packed
+            if EACH == 2:
+                code = (packed >> 4 * i) & 15
+            place = row, there, k, length
+            value = _scaled(code, inner, *place, FORMAT, INNER, COLUMNS, EACH)
+            column = k + byte * EACH + i
+            if VECTOR:
+                other = tl.load(x + column, mask=column < length, other=0).to(tl.float32)
+                total += value * other[None, :]
+            else:
+                many = (column < length)[:, None] & (line < m)[None, :]
+                at = line[None, :] * length + column[:, None]
+                total = tl.dot(value.to(TYPE), tl.load(x + at, mask=many, other=0), total)
+    if VECTOR:
+        result = tl.sum(total, axis=1)[:, None] + tl.zeros((ROWS, M), tl.float32)
+    else:
+        result = total
+    if INNER.whole:
+        result *= _read(inner, row // INNER.height, there, INNER)[:, None]
+    if OUTER is not None:
+        result *= _read(outer, row // OUTER.height, there, OUTER)[:, None]
+    at = (part * m + line)[None, :].to(tl.int64) * n + row[:, None]
+    kept = there[:, None] & (line < m)[None, :]
+    tl.store(sums + at, result.to(sums.dtype.element_ty), mask=kept)
+
+
+@triton.jit
+def _add_up(sums, out, count, parts, SIZE: tl.constexpr):
+    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    total = tl.zeros((SIZE,), tl.float32)
+    for part in tl.range(0, parts, loop_unroll_factor=8):
+        total += tl.load(sums + part * count + at, mask=at < count, other=0.0)
+    tl.store(out + at, total.to(out.dtype.element_ty), mask=at < count)

@@ -60,6 +60,8 @@ def multiply(
     """
     if accumulator == FAST and few_rows.takes(a := a.to(dtype), b):
         return few_rows.few_rows_matmul(_filled(a, b.shape), b)[:, : shape[1]]
+    if accumulator == FLOAT8 and few_rows.takes_rows(a, b):
+        return few_rows.rows_matmul(a, b, dtype)[: shape[0], : shape[1]]
     if isinstance(b, PackedTensor):
         b = b.unpack()
     if accumulator in (FLOAT8, BLOCK_SCALED):

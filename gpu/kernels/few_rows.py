@@ -1,8 +1,9 @@
 """Few rows by the codes of a weight: the executor ``triton`` of `few_rows_matmul`.
 
 Reading the codes is the work: programs share out tiles of rows and parts of K, so that each
-multiprocessor has loads in flight, and a second kernel adds up the parts. Two 4-bit codes of a byte
-are multiplied by the even and by the odd columns of x; nothing is put side by side.
+multiprocessor has loads in flight, and a second kernel adds up the parts. 4-bit codes are read four
+at a time; each of the four makes a matrix, which every fourth column of x multiplies, so that
+nothing is put side by side.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import E8M0, ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import E2M1, E8M0, ElementFormat, FloatFormat, IntegerFormat
 from ..names import named_format, named_scheme
 from ..tensors.mx import MXTensor
 from ..tensors.packed import PackedTensor
@@ -27,6 +28,31 @@ LEAST_GROUP = 16  # elements of a row that share a scale
 PROGRAMS = 4  # on a multiprocessor
 INTERPRETED_PROGRAMS = 5
 SUMS = 256  # of a program of the second kernel
+
+
+def _e2m1_conversion() -> str:
+    """PTX: two halves of four E2M1 codes, and two bfloat16 scales, to 4 registers of two bfloat16.
+
+    A code's magnitude, put where bfloat16 has the lowest bits of the exponent and the first of the
+    fraction, is 2^-126 times the value.
+    """
+    lines = [".reg .b32 t, sign, unit;", "mov.b32 unit, 0x7e807e80;"]  # 2^126
+    for register in range(4):
+        word, shift = "$4", 12 - 4 * register
+        if shift:
+            lines.append(f"shl.b32 t, $4, {shift};")
+            word = "t"
+        lines += [
+            f"and.b32 sign, {word}, 0x80008000;",
+            f"shr.b32 t, {word}, 6;",
+            f"lop3.b32 ${register}, t, 0x01c001c0, sign, 0xea;",  # (t & mask) | sign
+            f"mul.rn.bf16x2 ${register}, ${register}, unit;",
+            f"mul.rn.bf16x2 ${register}, ${register}, $5;",
+        ]
+    return "{" + "\n".join(lines) + "}"
+
+
+E2M1_CONVERSION = _e2m1_conversion()
 
 
 class Tile(NamedTuple):
@@ -45,12 +71,11 @@ SMALL_VECTOR, SMALL_MATRIX = Tile(16, 64, 1, 1), Tile(16, 32, 1, 1)  # for the i
 class Scale(NamedTuple):
     """Compile-time parameters of a level of scales, one constexpr.
 
-    form: ``float``, ``power`` (E8M0) or ``codes``, of the format `codes`. whole: whether rows have
-    one scale. width: elements of a row that share one. height: rows that do.
+    form: ``float``, ``power`` (E8M0) or ``codes``. whole: whether rows have one scale. width:
+    elements of a row that share one. height: rows that do.
     """
 
     form: str
-    codes: Codes | None
     whole: bool
     width: int
     height: int
@@ -109,6 +134,8 @@ def refusal(request: "FewRows") -> str | None:
     if (facts[-2] if kind == MXTensor.__name__ else facts[-1]) not in (-1, 1):
         return "groups must run along K"
     length = weights.shape[1]
+    if made.bits == 4 and length % 4:
+        return f"K of packed codes must be a multiple of 4, not {length}"
     for index, (fmt, scales, _, width) in enumerate(made.levels):
         if index and index != len(made.levels) - 1 and width != length:
             return "scales of groups must be of the innermost level alone"
@@ -116,6 +143,8 @@ def refusal(request: "FewRows") -> str | None:
             return f"groups must be a power of two of {LEAST_GROUP} elements or more, not {width}"
         if not (fmt == E8M0 or scales.dtype.is_floating_point or isinstance(fmt, FloatFormat)):
             return f"scales must be floats or powers of two, not {fmt}"
+    if len(made.levels) > 1 and not made.levels[0][1].dtype.is_floating_point:
+        return "the outer scales must be floats"
     if len(made.levels) > 2 or (len(made.levels) == 2 and made.levels[0][3] != length):
         return "scales of groups must be of the innermost level alone"
     return None
@@ -124,10 +153,10 @@ def refusal(request: "FewRows") -> str | None:
 def _scale(fmt: ElementFormat, scales: Tensor, height: int, width: int, length: int) -> Scale:
     whole = width == length
     if fmt == E8M0:
-        return Scale("power", None, whole, width, height)
+        return Scale("power", whole, width, height)
     if scales.dtype.is_floating_point:
-        return Scale("float", None, whole, width, height)
-    return Scale("codes", Codes.of(fmt, scales.device), whole, width, height)
+        return Scale("float", whole, width, height)
+    return Scale("codes", whole, width, height)
 
 
 def run(request: "FewRows") -> Tensor:
@@ -144,14 +173,19 @@ def run(request: "FewRows") -> Tensor:
         programs = properties.multi_processor_count * PROGRAMS
     tiles, steps = triton.cdiv(n, tile.rows), triton.cdiv(length, tile.columns)
     parts = max(1, min(steps, programs // tiles))
-    out = torch.empty((m, n), dtype=x.dtype, device=x.device)
+    out = torch.empty((m, n), dtype=request.out_dtype, device=x.device)
     sums = out if parts == 1 else torch.empty((parts, m, n), dtype=torch.float32, device=x.device)
     levels = [(_scale(*level, length), level[1]) for level in made.levels]
     inner = levels[-1]
     outer = levels[0] if len(levels) == 2 else (None, inner[1])
+    each, codes, convert = 1, made.codes, None
+    if made.bits == 4:
+        each, codes = 4, made.codes.view(torch.uint16)
+        if made.element == E2M1 and x.dtype == torch.bfloat16 and not small:
+            convert = E2M1_CONVERSION
     _multiply[(tiles, parts)](
         x,
-        made.codes,
+        codes,
         outer[1],
         inner[1],
         sums,
@@ -160,8 +194,10 @@ def run(request: "FewRows") -> Tensor:
         length,
         OUTER=outer[0],
         INNER=inner[0],
+        SCALE=Codes.of(made.levels[-1][0], x.device) if inner[0].form == "codes" else None,
         FORMAT=Codes.of(made.element, x.device),
-        BITS=made.bits,
+        EACH=each,
+        CONVERT=convert,
         M=MOST_ROWS,
         VECTOR=vector,
         ROWS=tile.rows,
@@ -175,43 +211,86 @@ def run(request: "FewRows") -> Tensor:
 
 
 @triton.jit
-def _read(scales, at, inside, LEVEL: tl.constexpr):
+def _read(scales, at, inside, LEVEL: tl.constexpr, CODES: tl.constexpr):
     """float32 scales of a level at these places."""
     if LEVEL.form == "power":
         return scale_value(tl.load(scales + at, mask=inside, other=127))
-    if LEVEL.form == "codes":
-        return decode(tl.load(scales + at, mask=inside, other=0), LEVEL.codes)
-    return tl.load(scales + at, mask=inside, other=1.0).to(tl.float32)
+    elif LEVEL.form == "codes":
+        return decode(tl.load(scales + at, mask=inside, other=0), CODES)
+    else:
+        return tl.load(scales + at, mask=inside, other=1.0).to(tl.float32)
 
 
 @triton.jit
-def _scaled(
-    codes,
+def _scales(
     scales,
     row,
     there,
     k,
     length,
-    FORMAT: tl.constexpr,
     INNER: tl.constexpr,
+    SCALE: tl.constexpr,
+    ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     EACH: tl.constexpr,
 ):
-    """float32 values of `codes` of a tile from column k on, with every EACH-th of COLUMNS."""
-    value = decode(codes, FORMAT)
+    """float32 scales of a tile from column k on, one for every EACH-th of COLUMNS; 1 for whole
+    rows, whose scales multiply the sums."""
     if INNER.whole:
-        return value
-    across = length // INNER.width
-    if INNER.width >= COLUMNS:
-        at = (row // INNER.height).to(tl.int64) * across + k // INNER.width
-        return value * _read(scales, at, there, INNER)[:, None]
-    ROWS: tl.constexpr = codes.shape[0]
-    PARTS: tl.constexpr = COLUMNS // INNER.width
-    part = k // INNER.width + tl.arange(0, PARTS)
-    at = (row // INNER.height).to(tl.int64)[:, None] * across + part[None, :]
-    scale = _read(scales, at, there[:, None] & (part < across)[None, :], INNER)
-    cut = tl.reshape(value, (ROWS, PARTS, INNER.width // EACH)) * scale[:, :, None]
-    return tl.reshape(cut, (ROWS, COLUMNS // EACH))
+        result = tl.full((ROWS, COLUMNS // EACH), 1.0, tl.float32)
+    else:
+        across = length // INNER.width
+        first = (row // INNER.height).to(tl.int64) * across + k // INNER.width
+        if INNER.width >= COLUMNS:
+            scale = _read(scales, first, there, INNER, SCALE)[:, None]
+            result = tl.broadcast_to(scale, (ROWS, COLUMNS // EACH))
+        else:
+            PARTS: tl.constexpr = COLUMNS // INNER.width
+            SHARE: tl.constexpr = INNER.width // EACH
+            part = tl.arange(0, PARTS)[None, :]
+            inside = there[:, None] & (k // INNER.width + part < across)
+            scale = _read(scales, first[:, None] + part, inside, INNER, SCALE)
+            wide = tl.broadcast_to(scale[:, :, None], (ROWS, PARTS, SHARE))
+            result = tl.reshape(wide, (ROWS, COLUMNS // EACH))
+    return result
+
+
+@triton.jit
+def _values(
+    codes,
+    scale,
+    FORMAT: tl.constexpr,
+    WHOLE: tl.constexpr,
+    EACH: tl.constexpr,
+    CONVERT: tl.constexpr,
+):
+    """Values of the first, second, ... of EACH codes, times `scale` unless WHOLE."""
+    if CONVERT is not None:
+        return tl.inline_asm_elementwise(
+            CONVERT,
+            "=&r,=&r,=&r,=&r,r,r",
+            [codes, scale.to(tl.bfloat16)],
+            dtype=(tl.bfloat16,) * 4,
+            is_pure=True,
+            pack=2,
+        )
+    elif EACH == 1:
+        return (_value(codes, scale, FORMAT, WHOLE),)
+    else:
+        return (
+            _value(codes & 15, scale, FORMAT, WHOLE),
+            _value((codes >> 4) & 15, scale, FORMAT, WHOLE),
+            _value((codes >> 8) & 15, scale, FORMAT, WHOLE),
+            _value((codes >> 12) & 15, scale, FORMAT, WHOLE),
+        )
+
+
+@triton.jit
+def _value(code, scale, FORMAT: tl.constexpr, WHOLE: tl.constexpr):
+    value = decode(code, FORMAT)
+    if not WHOLE:
+        value *= scale
+    return value
 
 
 @triton.jit
@@ -226,54 +305,52 @@ def _multiply(
     length,
     OUTER: tl.constexpr,
     INNER: tl.constexpr,
+    SCALE: tl.constexpr,
     FORMAT: tl.constexpr,
-    BITS: tl.constexpr,
+    EACH: tl.constexpr,
+    CONVERT: tl.constexpr,
     M: tl.constexpr,
     VECTOR: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    EACH: tl.constexpr = 8 // BITS
-    BYTES: tl.constexpr = COLUMNS // EACH
+    PARTS: tl.constexpr = COLUMNS // EACH
     TYPE: tl.constexpr = x.dtype.element_ty
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = row < n
-    across = tl.cdiv(length, EACH)
-    byte = tl.arange(0, BYTES)
-    of_row = codes + row.to(tl.int64)[:, None] * across + byte[None, :]
+    across = length // EACH
+    j = tl.arange(0, PARTS)
+    of_row = codes + row.to(tl.int64)[:, None] * across + j[None, :]
     line = tl.arange(0, M)
     if VECTOR:
-        total = tl.zeros((ROWS, BYTES), tl.float32)
+        total = tl.zeros((ROWS, PARTS), tl.float32)
     else:
         total = tl.zeros((ROWS, M), tl.float32)
     part, parts, steps = tl.program_id(1), tl.num_programs(1), tl.cdiv(length, COLUMNS)
     for step in tl.range(part * steps // parts, (part + 1) * steps // parts, num_stages=STAGES):
         k = step * COLUMNS
-        inside = k // EACH + byte < across
-        packed = tl.load(of_row + k // EACH, mask=there[:, None] & inside[None, :], other=0)
+        inside = k // EACH + j < across
+        code = tl.load(of_row + k // EACH, mask=there[:, None] & inside[None, :], other=0)
+        scale = _scales(inner, row, there, k, length, INNER, SCALE, ROWS, COLUMNS, EACH)
+        values = _values(code, scale, FORMAT, INNER.whole, EACH, CONVERT)
         for i in tl.static_range(EACH):
-            code = packed
-            if EACH == 2:
-                code = (packed >> 4 * i) & 15
-            place = row, there, k, length
-            value = _scaled(code, inner, *place, FORMAT, INNER, COLUMNS, EACH)
-            column = k + byte * EACH + i
+            column = k + j * EACH + i
             if VECTOR:
                 other = tl.load(x + column, mask=column < length, other=0).to(tl.float32)
-                total += value * other[None, :]
+                total += values[i].to(tl.float32) * other[None, :]
             else:
                 many = (column < length)[:, None] & (line < m)[None, :]
                 at = line[None, :] * length + column[:, None]
-                total = tl.dot(value.to(TYPE), tl.load(x + at, mask=many, other=0), total)
+                total = tl.dot(values[i].to(TYPE), tl.load(x + at, mask=many, other=0), total)
     if VECTOR:
         result = tl.sum(total, axis=1)[:, None] + tl.zeros((ROWS, M), tl.float32)
     else:
         result = total
     if INNER.whole:
-        result *= _read(inner, row // INNER.height, there, INNER)[:, None]
+        result *= _read(inner, row // INNER.height, there, INNER, SCALE)[:, None]
     if OUTER is not None:
-        result *= _read(outer, row // OUTER.height, there, OUTER)[:, None]
+        result *= _read(outer, row // OUTER.height, there, OUTER, None)[:, None]
     at = (part * m + line)[None, :].to(tl.int64) * n + row[:, None]
     kept = there[:, None] & (line < m)[None, :]
     tl.store(sums + at, result.to(sums.dtype.element_ty), mask=kept)

@@ -51,7 +51,9 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
     scheme, shape, where = request.scheme, request.x.shape, request.device
     element, inner = scheme.elements[0], scheme.levels[1]
     height, width = inner.granularity.rows, inner.granularity.columns
-    assert height is not None and width is not None and isinstance(inner.format, FloatFormat)
+    assert height is not None
+    assert width is not None
+    assert isinstance(inner.format, FloatFormat)
     columns, rows = shape[-1], shape[:-1].numel()
     groups = rows // height * (columns // width)
     constants = {"HEIGHT": height, "WIDTH": width, "GROUPS": TILE // (height * width)}

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from .. import executors
+from ..names import named_scheme
 from ..operators import operator
 from ..tensors.container import CLASSES
-from ..tensors.mx import MXTensor
+from ..tensors.mx import FLOAT8, MXTensor
 from ..tensors.packed import PackedTensor
 from ..tensors.scaled import ScaledTensor
 
@@ -27,14 +28,22 @@ class FewRows:
 
     x: Tensor
     weights: Weights
+    out_dtype: torch.dtype
 
     @property
     def device(self) -> torch.device:
         return self.x.device
 
 
-def few_rows_matmul(x: Tensor, weights: Weights, *, executor: str | None = None) -> Tensor:
-    """The (M, N) products of the rows of `x` (M, K) and a weight (N, K), in the type of `x`.
+def few_rows_matmul(
+    x: Tensor,
+    weights: Weights,
+    *,
+    out_dtype: torch.dtype | None = None,
+    executor: str | None = None,
+) -> Tensor:
+    """The (M, N) products of the rows of `x` (M, K) and a weight (N, K), in the type of `x` or
+    another.
 
     x: bfloat16 or float16. Products are summed in float32 in an order of the executor's own, and
     results are rounded once. executor:
@@ -50,14 +59,33 @@ def few_rows_matmul(x: Tensor, weights: Weights, *, executor: str | None = None)
     if packed:
         kind, *facts = facts
     name, *sizes = facts
+    out = x.dtype if out_dtype is None else out_dtype
     values, shape = list(parts.values()), [*weights.shape]
-    return _few_rows(x, values, " ".join(parts), kind, name, sizes, packed, shape, executor)
+    return _few_rows(x, values, " ".join(parts), kind, name, sizes, packed, shape, out, executor)
 
 
 def takes(x: Tensor, weights: Any) -> bool:
     """Whether `x` has few rows of a 16-bit float, and `weights` are codes, on a CUDA device."""
     few = 0 < x.shape[0] <= MOST_ROWS and x.shape[1] > 0
     return isinstance(weights, Weights) and few and x.dtype in FLOATS and x.device.type == "cuda"
+
+
+def takes_rows(a: Any, b: Any) -> bool:
+    """Whether `rows_matmul` multiplies: few rows of FP8 codes, each under one scale."""
+    if not (isinstance(a, ScaledTensor) and isinstance(b, Weights)):
+        return False
+    scheme = named_scheme(a.scheme_name)
+    (element, *more), (level, *inner) = scheme.elements, scheme.levels
+    one = not (more or inner or scheme.zero_point) and level.granularity.columns is None
+    few = 0 < a.shape[0] <= MOST_ROWS and a.shape[1] > 0 and a.device.type == "cuda"
+    return one and few and level.format.dtype.name == "float32" and element in FLOAT8
+
+
+def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:
+    """The (M, N) products of FP8 rows (M, K) and a weight (N, K), float32 sums scaled once."""
+    element = named_scheme(a.scheme_name).elements[0]
+    values = a.codes.view(FLOAT8[element]).to(torch.bfloat16)  # exact
+    return (few_rows_matmul(values, b, out_dtype=torch.float32) * a.scales[0]).to(out_dtype)
 
 
 def _fake(
@@ -69,9 +97,10 @@ def _fake(
     sizes: list[int],
     packed: bool,
     shape: list[int],
+    out_dtype: torch.dtype,
     executor: str | None,
 ) -> Tensor:
-    return x.new_empty((x.shape[0], shape[0]))
+    return x.new_empty((x.shape[0], shape[0]), dtype=out_dtype)
 
 
 @operator("few_rows_matmul", _fake)
@@ -84,6 +113,7 @@ def _few_rows(
     sizes: list[int],
     packed: bool,
     shape: list[int],
+    out_dtype: torch.dtype,
     executor: str | None,
 ) -> Tensor:
     by_name, facts = dict(zip(part_names.split(), parts, strict=True)), (name, *sizes)
@@ -91,7 +121,7 @@ def _few_rows(
         weights: Any = PackedTensor(by_name, (kind, *facts), shape)
     else:
         weights = CLASSES[kind].made_of(by_name, facts, shape)
-    return executors.run(executors.FEW_ROWS, executor, FewRows(x.contiguous(), weights))
+    return executors.run(executors.FEW_ROWS, executor, FewRows(x.contiguous(), weights, out_dtype))
 
 
 def refusal(_: FewRows) -> None:
@@ -102,4 +132,6 @@ def run(request: FewRows) -> Tensor:
     """The product (M, N) by plain PyTorch."""
     x = request.x
     with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
-        return x @ request.weights.dequantize(x.dtype).t()
+        if request.out_dtype == torch.float32:
+            return x.float() @ request.weights.dequantize(x.dtype).float().t()
+        return (x @ request.weights.dequantize(x.dtype).t()).to(request.out_dtype)

@@ -2,10 +2,10 @@
 
 An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
 a training step, forward and backward; then the cost of small calls. With `--model llama` a Llama
-of `transformers`, frozen: prefill of many tokens, and tokens decoded as a CUDA graph. Every network has the weights
-of the bfloat16 one, and a run ends where the cosine of the two outputs is too small. Memory
-is what a network holds and, in brackets, the most that is allocated while it runs, on a CUDA
-device; on others it is counted in bytes of parameters, and speeds mean little.
+of `transformers`, frozen: prefill of many tokens, and tokens decoded as a CUDA graph. Every network
+has the weights of the bfloat16 one, and a run ends where the cosine of the two outputs is too
+small. Memory is what a network holds and, in brackets, the most that is allocated while it runs, on
+a CUDA device; on others it is counted in bytes of parameters, and speeds mean little.
 """
 
 import argparse
@@ -66,8 +66,8 @@ LLAMA = {
     "fp8 by row, float8": (Recipe(*FP8_ROWS, accumulator="float8"), 0.98),
     "w8a8": (Recipe("int8_channel", "int8_channel"), 0.98),
     "int4_g128 weights": (Recipe("int4_g128", None), 0.9),
-    "mxfp4 weights": (Recipe("e2m1", None), 0.9),
-    "nvfp4": (RECIPES["nvfp4"], 0.9),
+    "mxfp4 weights": (Recipe("e2m1", None), 0.85),
+    "nvfp4": (RECIPES["nvfp4"], 0.85),
 }
 LLAMA_LAYERS, VOCABULARY, SEQUENCE, HEAD = 4, 32000, 2048, 128
 FEW_ROWS = (1, 4, 16)

@@ -58,10 +58,9 @@ def multiply(
     Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
     fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
     """
-    if accumulator == FAST and few_rows.takes(a := a.to(dtype), b):
-        return few_rows.few_rows_matmul(_filled(a, b.shape), b)[:, : shape[1]]
-    if accumulator == FLOAT8 and few_rows.takes_rows(a, b):
-        return few_rows.rows_matmul(a, b, dtype)[: shape[0], : shape[1]]
+    product = _of_few_rows(a, b, accumulator, dtype)
+    if product is not None:
+        return product[: shape[0], : shape[1]]
     if isinstance(b, PackedTensor):
         b = b.unpack()
     if accumulator in (FLOAT8, BLOCK_SCALED):
@@ -87,6 +86,17 @@ def multiply(
     elif isinstance(b, Codes):
         b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
     return a @ b.to(dtype).T
+
+
+def _of_few_rows(a: Operand, b: Operand, accumulator: Rule, dtype: torch.dtype) -> Tensor | None:
+    """The product of few rows by a kernel that reads the codes `b`; None where there is none."""
+    if accumulator == FAST and not isinstance(a, Codes) and isinstance(b, few_rows.Weights):
+        x = a.to(dtype)
+        if few_rows.takes(x, b):
+            return few_rows.few_rows_matmul(_filled(x, b.shape), b)
+    if accumulator == FLOAT8 and few_rows.takes_rows(a, b):
+        return few_rows.rows_matmul(a, b, dtype)
+    return None
 
 
 def _filled(a: Tensor, b: torch.Size) -> Tensor:

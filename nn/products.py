@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..gpu.ops import few_rows
 from ..gpu.schemes import PackedWeights, ScaledTensor, pack_weights
 from ..gpu.schemes.weight_only import packs
 from ..gpu.tensors.container import Container
@@ -14,7 +15,7 @@ from ..gpu.tensors.packed import pack_codes
 from ..model.accumulators import Accumulator
 from .limits import delayed_limit
 from .multiply import FAST, for_rule, multiply, operand
-from .quantizers import Operand, Quantizer, mixed
+from .quantizers import Operand, Quantizer, SchemeQuantizer, mixed
 from .recipe import Recipe
 
 
@@ -158,5 +159,10 @@ def frozen_product(
     limit: Tensor | None,
 ) -> Tensor:
     """x W^T (M, `features`) with the weight as one of these left it."""
+    shape = x.shape[0], features
+    if rule == FAST and isinstance(activation, SchemeQuantizer) and few_rows.is_few(x):
+        codes = activation.codes(x, limit)
+        if few_rows.takes_rows(codes, frozen):
+            return few_rows.rows_matmul(codes, frozen, dtype)[: shape[0], :features]
     a = operand(activation, x, rule, limit=limit)
-    return multiply(a, frozen, rule, (x.shape[0], features), dtype)
+    return multiply(a, frozen, rule, shape, dtype)

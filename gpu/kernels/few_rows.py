@@ -181,13 +181,14 @@ def run(request: "FewRows") -> Tensor:
     each, codes, convert = 1, made.codes, None
     if made.bits == 4:
         each, codes = 4, made.codes.view(torch.uint16)
-        if made.element == E2M1 and x.dtype == torch.bfloat16 and not small:
+        if made.element == E2M1 and x.dtype != torch.float16 and not small:
             convert = E2M1_CONVERSION
     _multiply[(tiles, parts)](
         x,
         codes,
         outer[1],
         inner[1],
+        request.scales,
         sums,
         m,
         n,
@@ -198,6 +199,7 @@ def run(request: "FewRows") -> Tensor:
         FORMAT=Codes.of(made.element, x.device),
         EACH=each,
         CONVERT=convert,
+        PER_ROW=request.scales is not None and request.scales.numel() > 1,
         M=MOST_ROWS,
         VECTOR=vector,
         ROWS=tile.rows,
@@ -299,6 +301,7 @@ def _multiply(
     codes,
     outer,
     inner,
+    of_x,
     sums,
     m,
     n,
@@ -309,6 +312,7 @@ def _multiply(
     FORMAT: tl.constexpr,
     EACH: tl.constexpr,
     CONVERT: tl.constexpr,
+    PER_ROW: tl.constexpr,
     M: tl.constexpr,
     VECTOR: tl.constexpr,
     ROWS: tl.constexpr,
@@ -316,7 +320,7 @@ def _multiply(
     STAGES: tl.constexpr,
 ):
     PARTS: tl.constexpr = COLUMNS // EACH
-    TYPE: tl.constexpr = x.dtype.element_ty
+    TYPE: tl.constexpr = tl.float16 if x.dtype.element_ty == tl.float16 else tl.bfloat16
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = row < n
     across = length // EACH
@@ -337,12 +341,13 @@ def _multiply(
         for i in tl.static_range(EACH):
             column = k + j * EACH + i
             if VECTOR:
-                other = tl.load(x + column, mask=column < length, other=0).to(tl.float32)
+                other = tl.load(x + column, mask=column < length, other=0.0).to(tl.float32)
                 total += values[i].to(tl.float32) * other[None, :]
             else:
                 many = (column < length)[:, None] & (line < m)[None, :]
                 at = line[None, :] * length + column[:, None]
-                total = tl.dot(values[i].to(TYPE), tl.load(x + at, mask=many, other=0), total)
+                other = tl.load(x + at, mask=many, other=0.0).to(TYPE)
+                total = tl.dot(values[i].to(TYPE), other, total)
     if VECTOR:
         result = tl.sum(total, axis=1)[:, None] + tl.zeros((ROWS, M), tl.float32)
     else:
@@ -351,6 +356,9 @@ def _multiply(
         result *= _read(inner, row // INNER.height, there, INNER, SCALE)[:, None]
     if OUTER is not None:
         result *= _read(outer, row // OUTER.height, there, OUTER, None)[:, None]
+    if of_x is not None:
+        scale = tl.load(of_x + line * PER_ROW, mask=line < m, other=1.0)
+        result *= scale[None, :]
     at = (part * m + line)[None, :].to(tl.int64) * n + row[:, None]
     kept = there[:, None] & (line < m)[None, :]
     tl.store(sums + at, result.to(sums.dtype.element_ty), mask=kept)

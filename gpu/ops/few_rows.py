@@ -27,6 +27,7 @@ class FewRows:
     """A checked request: contiguous floats (M, K) and the codes of a weight (N, K)."""
 
     x: Tensor
+    scales: Tensor | None
     weights: Weights
     out_dtype: torch.dtype
 
@@ -38,6 +39,7 @@ class FewRows:
 def few_rows_matmul(
     x: Tensor,
     weights: Weights,
+    scales: Tensor | None = None,
     *,
     out_dtype: torch.dtype | None = None,
     executor: str | None = None,
@@ -45,8 +47,9 @@ def few_rows_matmul(
     """The (M, N) products of the rows of `x` (M, K) and a weight (N, K), in the type of `x` or
     another.
 
-    x: bfloat16 or float16. Products are summed in float32 in an order of the executor's own, and
-    results are rounded once. executor:
+    x: bfloat16 or float16; or FP8, exact in bfloat16, with `scales`: float32, one for each row or
+    one for all, which multiply the sums. Products are summed in float32 in an order of the
+    executor's own, and results are rounded once. executor:
 
     ``triton``  up to 16 rows. A weight is a float32 product of code and scales, rounded to the type
                 of `x` where there are two rows or more; scales of whole rows multiply the sums.
@@ -61,13 +64,19 @@ def few_rows_matmul(
     name, *sizes = facts
     out = x.dtype if out_dtype is None else out_dtype
     values, shape = list(parts.values()), [*weights.shape]
-    return _few_rows(x, values, " ".join(parts), kind, name, sizes, packed, shape, out, executor)
+    return _few_rows(
+        x, scales, values, " ".join(parts), kind, name, sizes, packed, shape, out, executor
+    )
 
 
 def takes(x: Tensor, weights: Any) -> bool:
     """Whether `x` has few rows of a 16-bit float, and `weights` are codes, on a CUDA device."""
-    few = 0 < x.shape[0] <= MOST_ROWS and x.shape[1] > 0
-    return isinstance(weights, Weights) and few and x.dtype in FLOATS and x.device.type == "cuda"
+    return isinstance(weights, Weights) and x.dtype in FLOATS and is_few(x)
+
+
+def is_few(x: Tensor) -> bool:
+    """Whether a matrix has few rows, on a CUDA device."""
+    return 0 < x.shape[0] <= MOST_ROWS and x.shape[1] > 0 and x.device.type == "cuda"
 
 
 def takes_rows(a: Any, b: Any) -> bool:
@@ -77,19 +86,18 @@ def takes_rows(a: Any, b: Any) -> bool:
     scheme = named_scheme(a.scheme_name)
     (element, *more), (level, *inner) = scheme.elements, scheme.levels
     one = not (more or inner or scheme.zero_point) and level.granularity.columns is None
-    few = 0 < a.shape[0] <= MOST_ROWS and a.shape[1] > 0 and a.device.type == "cuda"
-    return one and few and level.format.dtype.name == "float32" and element in FLOAT8
+    return one and is_few(a) and level.format.dtype.name == "float32" and element in FLOAT8
 
 
 def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:
     """The (M, N) products of FP8 rows (M, K) and a weight (N, K), float32 sums scaled once."""
     element = named_scheme(a.scheme_name).elements[0]
-    values = a.codes.view(FLOAT8[element]).to(torch.bfloat16)  # exact
-    return (few_rows_matmul(values, b, out_dtype=torch.float32) * a.scales[0]).to(out_dtype)
+    return few_rows_matmul(a.codes.view(FLOAT8[element]), b, a.scales[0], out_dtype=out_dtype)
 
 
 def _fake(
     x: Tensor,
+    scales: Tensor | None,
     parts: list[Tensor],
     part_names: str,
     kind: str,
@@ -106,6 +114,7 @@ def _fake(
 @operator("few_rows_matmul", _fake)
 def _few_rows(
     x: Tensor,
+    scales: Tensor | None,
     parts: list[Tensor],
     part_names: str,
     kind: str,
@@ -121,7 +130,9 @@ def _few_rows(
         weights: Any = PackedTensor(by_name, (kind, *facts), shape)
     else:
         weights = CLASSES[kind].made_of(by_name, facts, shape)
-    return executors.run(executors.FEW_ROWS, executor, FewRows(x.contiguous(), weights, out_dtype))
+    return executors.run(
+        executors.FEW_ROWS, executor, FewRows(x.contiguous(), scales, weights, out_dtype)
+    )
 
 
 def refusal(_: FewRows) -> None:
@@ -132,6 +143,8 @@ def run(request: FewRows) -> Tensor:
     """The product (M, N) by plain PyTorch."""
     x = request.x
     with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
-        if request.out_dtype == torch.float32:
-            return x.float() @ request.weights.dequantize(x.dtype).float().t()
-        return (x @ request.weights.dequantize(x.dtype).t()).to(request.out_dtype)
+        if request.scales is None and request.out_dtype == x.dtype:
+            return x @ request.weights.dequantize(x.dtype).t()
+        sums = x.float() @ request.weights.dequantize().t()
+        sums = sums if request.scales is None else sums * request.scales.reshape(-1, 1)
+        return sums.to(request.out_dtype)

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from ..gpu import checks, executors
-from ..gpu.ops import block_scaled, float8
+from ..gpu.ops import block_scaled, few_rows, float8
 from ..gpu.schemes import PackedWeights, int8
 from ..gpu.tensors.container import Container, alike, holds_codes
 from ..model.accumulators import Accumulator, Int32
-from ..model.errors import flag
+from ..model.errors import flag, integer
 from ..model.schemes import Limits
 from . import limits as static
 from . import sharded
@@ -323,8 +323,10 @@ def as_recipe(recipe: Recipe | None) -> Recipe:
     return recipe
 
 
-def kernel_of(layer: MXLinear) -> str:
+def kernel_of(layer: MXLinear, rows: int | None = None) -> str:
     """The product of a layer's output, and who computes it on the device of its weight.
+
+    rows: rows of the input, at least 1; None for more than few.
 
     =======================  ===================================================================
     ``values``               the library's product of quantised values, of the result's dtype
@@ -335,6 +337,9 @@ def kernel_of(layer: MXLinear) -> str:
     ``int8_matmul``          W8A8 by exact INT32 sums: a frozen layer of such schemes
     ``weight_only_matmul``   packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
                              float32 their values
+    ``few_rows_matmul``      on CUDA at most 16 rows by the codes of a layer frozen with
+                             ``keep_weight=False``, in place of ``values``; of FP8 rows in place of
+                             ``float8_matmul`` too
     ``matmul``               the bits of an accumulator, of element formats
     ``schemes.matmul``       the same, of schemes
     =======================  ===================================================================
@@ -344,6 +349,8 @@ def kernel_of(layer: MXLinear) -> str:
     """
     rule, device = layer.rule, layer.weight.device
     able = " or ".join(executors.by_themselves(device))
+    if rows is not None and integer("rows", rows, 1, 2**31 - 1) and _takes_few(layer, rows):
+        return f"few_rows_matmul ({able})"
     if rule == FLOAT8:
         return f"float8_matmul ({'scaled_mm' if float8.has_units(device) else 'torch'})"
     if rule == BLOCK_SCALED:
@@ -360,3 +367,20 @@ def kernel_of(layer: MXLinear) -> str:
     if len(of_schemes) == 2 and rule == Int32() and int8.takes(*of_schemes):
         return f"int8_matmul ({able})"
     return "schemes.matmul (torch)"
+
+
+def _takes_few(layer: MXLinear, rows: int) -> bool:
+    """Whether `few_rows_matmul` has the product of as many rows."""
+    if rows > few_rows.MOST_ROWS or layer.weight.device.type != "cuda":
+        return False
+    kept = layer.frozen if layer.keeps_weight else layer.weight.data
+    if not isinstance(kept, few_rows.Weights):
+        return False
+    if layer.rule == FAST:
+        return True
+    quantizer = layer.recipe.quantizer("activation")
+    return (
+        layer.rule == FLOAT8
+        and isinstance(quantizer, SchemeQuantizer)
+        and few_rows.is_of_rows(quantizer.scheme)
+    )

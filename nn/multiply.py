@@ -81,11 +81,14 @@ def multiply(
         return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
     if isinstance(b, ScaledTensor) and accumulator != FAST:
         return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
-    if isinstance(b, ScaledTensor):  # as `values` leaves it, for the library to sum alike
-        b = b.dequantize()[: shape[1], : a.shape[1]]
-    elif isinstance(b, Codes):
-        b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
-    return a @ b.to(dtype).T
+    return a @ _values_of(b, dtype)[: shape[1], : a.shape[1]].to(dtype).T
+
+
+def _values_of(b: Operand, dtype: torch.dtype) -> Tensor:
+    """Values of a weight; of a scheme in float32, as `values` leaves them, to be summed alike."""
+    if not isinstance(b, Codes):
+        return b
+    return b.dequantize() if isinstance(b, ScaledTensor) else b.dequantize(dtype)
 
 
 def _of_few_rows(a: Operand, b: Operand, accumulator: Rule, dtype: torch.dtype) -> Tensor | None:

@@ -1,7 +1,7 @@
 """Dequantisation of schemes: the executor ``triton`` of `ScaledTensor.dequantize`.
 
-Of elements under one float32 scale to a group: the product, exact in float64, is rounded once by
-a float32 multiplication.
+Elements lie under one float32 scale of a group, or under an 8-bit float scale of a group within a
+float32 scale of the tensor. The product, exact in float64, is rounded once to float32.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import FLOAT32, IntegerFormat
+from ...model.formats import FLOAT32, FloatFormat, IntegerFormat
+from ...model.schemes import Scheme
 from . import device
 from .decode import Codes, codes_refusal, decode
 
@@ -32,19 +33,30 @@ def refusal(request: "SchemeDequantization") -> str | None:
     reason = codes_refusal(element)
     if reason is not None:
         return reason
-    if inner or level.format != FLOAT32:
-        return f"scales must be of one level, float32, not those of {scheme}"
+    if level.format != FLOAT32 or len(inner) > 1 or (inner and not _takes_inner(scheme)):
+        return (
+            "scales must be of one level, float32, or of 8-bit floats in a float32 scale of the "
+            f"tensor, not those of {scheme}"
+        )
     if request.dtype == torch.float64:
         return "dtype must be float32, float16 or bfloat16, not float64"
     return device.refusal(request.device)
 
 
+def _takes_inner(scheme: Scheme) -> bool:
+    """Whether the inner scales are 8-bit floats in one scale of the tensor."""
+    outer, inner = scheme.levels
+    of_tensor = outer.granularity.rows is None and outer.granularity.columns is None
+    return of_tensor and isinstance(inner.format, FloatFormat) and inner.format.bits <= 8
+
+
 def run(request: "SchemeDequantization") -> Tensor:
     """Values in the shape of the codes."""
     x = request.x
-    codes, scales = (x.matrix(part).contiguous() for part in (x.codes, x.level_scales[0]))
+    codes, scales = (x.matrix(part).contiguous() for part in (x.codes, x.level_scales[-1]))
     rows, columns = codes.shape
-    (element, *_), (level, *_) = x.scheme.elements, x.scheme.levels
+    element, level = x.scheme.elements[0], x.scheme.levels[-1]
+    two = len(x.scheme.levels) > 1
     height, width = level.granularity.group(x.matrix_shape)
     values = torch.empty((rows, columns), dtype=request.dtype, device=request.device)
     tile = min(TILE, triton.next_power_of_2(columns))
@@ -52,10 +64,12 @@ def run(request: "SchemeDequantization") -> Tensor:
         _dequantize[(rows * triton.cdiv(columns, tile),)](
             codes,
             scales,
+            x.level_scales[0] if two else None,
             values,
             columns,
             height,
             width,
+            SCALE=Codes.of(level.format, request.device) if two else None,
             FORMAT=Codes.of(element, request.device),
             TILE=tile,
         )
@@ -64,7 +78,16 @@ def run(request: "SchemeDequantization") -> Tensor:
 
 @triton.jit
 def _dequantize(
-    codes, scales, values, columns, height, width, FORMAT: tl.constexpr, TILE: tl.constexpr
+    codes,
+    scales,
+    outer,
+    values,
+    columns,
+    height,
+    width,
+    SCALE: tl.constexpr,
+    FORMAT: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     across = tl.cdiv(columns, TILE)
     row = (tl.program_id(0) // across).to(tl.int64)
@@ -72,6 +95,10 @@ def _dequantize(
     inside = j < columns
     element = decode(tl.load(codes + row * columns + j, mask=inside, other=0), FORMAT)
     at = row // height * (columns // width) + j // width
-    scale = tl.load(scales + at, mask=inside, other=1.0)
-    value = (element * scale).to(values.dtype.element_ty)
-    tl.store(values + row * columns + j, value, mask=inside)
+    if SCALE is None:
+        value = element * tl.load(scales + at, mask=inside, other=1.0)
+    else:
+        scale = decode(tl.load(scales + at, mask=inside, other=0), SCALE)
+        whole = tl.load(outer).to(tl.float64)
+        value = ((element * scale).to(tl.float64) * whole).to(tl.float32)
+    tl.store(values + row * columns + j, value.to(values.dtype.element_ty), mask=inside)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...model.formats import FLOAT32
+from ...model.schemes import Scheme
 from .. import executors
 from ..names import named_scheme
 from ..operators import operator
@@ -81,12 +83,17 @@ def is_few(x: Tensor) -> bool:
 
 def takes_rows(a: Any, b: Any) -> bool:
     """Whether `rows_matmul` multiplies: few rows of FP8 codes, each under one scale."""
-    if not (isinstance(a, ScaledTensor) and isinstance(b, Weights)):
+    if not (isinstance(a, ScaledTensor) and isinstance(b, Weights) and is_few(a)):
         return False
-    scheme = named_scheme(a.scheme_name)
+    return is_of_rows(named_scheme(a.scheme_name))
+
+
+def is_of_rows(scheme: Scheme) -> bool:
+    """Whether a scheme has FP8 elements and one float32 scale for each row or for all."""
     (element, *more), (level, *inner) = scheme.elements, scheme.levels
-    one = not (more or inner or scheme.zero_point) and level.granularity.columns is None
-    return one and is_few(a) and level.format.dtype.name == "float32" and element in FLOAT8
+    whole = level.granularity.columns is None and level.granularity.rows in (1, None)
+    one = whole and not (more or inner or scheme.zero_point)
+    return one and level.format == FLOAT32 and element in FLOAT8
 
 
 def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:

@@ -11,7 +11,7 @@ from containers import assert_same, contained, emptied, every_container
 from devices import on_devices
 from mxdot.gpu import quantize
 from mxdot.gpu.tensors import sharding
-from mxdot.nn import RECIPES, convert, freeze
+from mxdot.nn import RECIPES, convert, freeze, quantized_init
 
 
 def network(recipe):
@@ -38,6 +38,25 @@ def test_frozen_codes_in_inference_mode(name, device):
         layers.load_state_dict(layers.state_dict())
         layers.to(device)
     assert torch.equal(layers(x), want)
+
+
+@on_devices
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_network_made_of_codes_in_inference_mode(name, device):
+    """Made, quantised, loaded or moved in inference mode, or outside it."""
+    x = torch.randn(4, 128, device=device)
+    with quantized_init(RECIPES[name]):
+        layers = nn.Sequential(nn.Linear(128, 128), nn.GELU(), nn.Linear(128, 128)).to(device)
+        with torch.inference_mode():
+            other = nn.Sequential(nn.Linear(128, 128), nn.GELU(), nn.Linear(128, 128)).to(device)
+    with torch.no_grad():
+        want = layers(x)
+    with torch.inference_mode():
+        assert torch.equal(layers(x), want)
+        other.load_state_dict(layers.state_dict())
+        assert torch.equal(other(x), want)
+        assert torch.equal(other.to("cpu").to(device)(x), want)
+        assert freeze(network(RECIPES[name]).to(device), keep_weight=False)(x).isfinite().all()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own

@@ -2,10 +2,12 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import torch.multiprocessing
 from torch import nn
+from torch.distributed import checkpoint
 
 from containers import assert_same, contained, emptied, every_container
 from devices import on_devices
@@ -132,10 +134,62 @@ def test_a_network_shares_its_codes(name):
     assert torch.equal(layers(x), want)
 
 
-def test_no_dlpack():
+@pytest.mark.parametrize("read", [np.from_dlpack, torch.from_dlpack], ids=["numpy", "torch"])
+def test_no_dlpack(read):
     """A capsule of it would hold no memory."""
-    with pytest.raises(TypeError, match=r"MXTensor has no DLPack: it holds codes"):
-        quantize(torch.ones(32), "e4m3").__dlpack__()
+    for x in (
+        quantize(torch.ones(32), "e4m3"),
+        nn.Parameter(quantize(torch.ones(32), "e4m3"), False),
+    ):
+        with pytest.raises(TypeError, match=r"MXTensor has no DLPack: it holds codes"):
+            read(x)
+
+
+@pytest.mark.cuda
+@every_container
+def test_pinned_memory(make):
+    x = contained(make)
+    assert not x.is_pinned()
+    pinned = x.pin_memory()
+    assert pinned.is_pinned()
+    assert all(part.is_pinned() for part in pinned.named_parts().values())
+    assert_same(pinned, x)
+    assert_same(pinned.to("cuda", non_blocking=True).cpu(), x)
+
+
+# Distributed checkpoints ------------------------------------------------------------------------
+
+
+@on_devices
+@every_container
+def test_room_for_another(make, device):
+    x = contained(make, device)
+    for other in (torch.zeros_like(x), x.new_empty(x.shape), torch.empty_like(x, device="cpu")):
+        assert type(other) is type(x)
+        assert (other.shape, other.facts()) == (x.shape, x.facts())
+        assert_same(other.to(device).copy_(x), x)
+    assert not any(part.any() for part in torch.zeros_like(x).named_parts().values())
+    assert x.new_empty((128, 256)).shape == (128, 256)
+
+
+@on_devices
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize("save", [checkpoint.save, checkpoint.async_save], ids=["save", "async"])
+@pytest.mark.parametrize("name", ["mxfp8", "w8a8", "nvfp4", "int4_weights"])
+def test_a_checkpoint_of_codes(name, save, device, tmp_path):
+    layers = freeze(network(RECIPES[name]).to(device), keep_weight=False)
+    x = torch.randn(4, 128, device=device)
+    want = layers(x)
+    saving = save(layers.state_dict(), checkpoint_id=tmp_path, no_dist=True)
+    if save is checkpoint.async_save:
+        for p in layers.parameters():  # which later changes must not reach
+            p.data = torch.zeros_like(p)
+        saving.result()
+    other = freeze(network(RECIPES[name]).to(device), keep_weight=False)
+    state = {key: torch.zeros_like(value) for key, value in other.state_dict().items()}
+    checkpoint.load(state, checkpoint_id=tmp_path, no_dist=True)
+    other.load_state_dict(state)
+    assert torch.equal(other(x), want)
 
 
 # Ranks ------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ first. All passes of a step have the same scales and may be repeated, as activat
 does: `advance_scales` alone ends a step.
 """
 
+import warnings
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -272,16 +273,36 @@ def is_state(layer: Limited, x: Tensor) -> bool:
 
 
 def begin(layer: Limited, **values: Tensor) -> None:
-    """Learned limits that are still 0 become those that learning begins with, by role."""
-    layer.limits_begun = True
-    with torch.no_grad():
-        for role, x in values.items():
-            own, quantizer = (
-                getattr(layer, NAMES[role], None),
-                layer.recipe.quantizer(role),
+    """Learned limits that are still 0 become those that learning begins with, by role.
+
+    Values without a finite magnitude above 0 begin none: the next pass is the first. A compiled
+    graph does not look, except for values of which there are none.
+    """
+    begun, looks = True, not torch.compiler.is_compiling()
+    for role, x in values.items():
+        own, quantizer = getattr(layer, NAMES[role], None), layer.recipe.quantizer(role)
+        if own is None or not isinstance(quantizer, SchemeQuantizer):
+            continue
+        if x.numel():
+            with torch.no_grad():
+                first = torch.where(own == 0, first_limit(x, quantizer.scheme), own)
+                # A pass that waits for its backward pass may have saved the version.
+                (own.data if looks else own).copy_(first)
+        begun = begun and x.numel() > 0 and (not looks or bool(own.detach().any()))
+    layer.limits_begun = begun
+
+
+def warn_of_limits(layer: Limited) -> None:
+    """A UserWarning for a learned limit that training has left at 0."""
+    for role, name in NAMES.items():
+        own = layer._parameters.get(name)
+        left = layer.limits_begun and own is not None and not own.is_meta and not own.any()
+        if left:
+            warnings.warn(
+                f"{name} is 0 after training, whose first {role} had no finite magnitude above 0: "
+                "each pass is quantised within its own largest magnitude",
+                stacklevel=3,
             )
-            if own is not None and isinstance(quantizer, SchemeQuantizer):
-                own.copy_(torch.where(own == 0, first_limit(x, quantizer.scheme), own))
 
 
 def within(

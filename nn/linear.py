@@ -29,7 +29,8 @@ class MXLinear(nn.Linear):
     A layer that has `activation_limits` saves them in it too. With ``delayed`` limits it has a
     buffer more, `amax_history`; with ``learned`` ones Parameters `weight_limit` and
     `activation_limit`, float32, to be made before the optimiser is: they begin with the first
-    forward pass in training, where they are 0, that has a finite value other than 0. No cast changes any of these.
+    forward pass in training, where they are 0, that has a finite value other than 0. No cast
+    changes any of these.
     With input x (..., K), weight W (N, K) and the gradient g (..., N) of the output, rows counted
     along M, it computes
 
@@ -296,7 +297,7 @@ class MXLinear(nn.Linear):
         if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
             weight, weight_limit = static.within(self, "weight", weight, record)
         history = self.amax_history if self.recipe.limits == "delayed" else None
-        frozen = weight if isinstance(weight, Container) else self.frozen
+        frozen = None if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
         limits = x_limit, weight_limit, history, record
         product = LayerProduct.apply(

@@ -6,6 +6,7 @@ too. It has no arithmetic.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -35,7 +36,13 @@ class Container(Tensor):
     @classmethod
     def wrapper(cls, shape: Sequence[int], device: torch.device) -> Any:
         """A container of values of `shape`, without parts yet."""
-        return Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float32, device=device)
+        made = Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float32, device=device)
+        # torch.export replaces this method of parameters' classes, to look for them in its graph.
+        if not torch.compiler.is_dynamo_compiling() and (
+            cls.__getattribute__ is not Tensor.__getattribute__
+        ):
+            made.__class__ = _unwatched(cls)
+        return made
 
     @property
     def data(self) -> Tensor:
@@ -182,10 +189,20 @@ class Container(Tensor):
         return _made(func, args, kwargs or {})
 
 
+@cache
+def _unwatched(cls: type[Container]) -> type[Container]:
+    """A class of containers made during an export: it holds parts as `cls` does without one."""
+    own = type(cls.__name__, (cls,), {"__getattribute__": Tensor.__getattribute__})
+    CLASSES[cls.__name__] = cls  # which files keep
+    return own
+
+
 def _made(func: Any, args: Any, kwargs: Any) -> Any:
     made = OPERATORS[func](*args, **kwargs)
     if isinstance(made, Flat):
         return made  # of another class, which the correction does not take
+    for x in made if isinstance(made, list) else (made,):
+        x.__class__ = type(args[0])  # an export looks for both, or for neither
     return return_and_correct_aliasing(func, args, kwargs, made)
 
 

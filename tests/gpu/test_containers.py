@@ -240,5 +240,5 @@ class OwnProduct(Product):
 def test_a_network_of_ones_own_is_exported(make, multiply):
     net, x = OwnProduct(contained(make), make, multiply), torch.randn(3, 256)
     exported = torch.export.export(net, (x,)).module()
-    for x in (x, torch.randn(3, 256)):
-        assert torch.equal(exported(x), net(x))
+    for given in (x, torch.randn(3, 256)):
+        assert torch.equal(exported(given), net(given))

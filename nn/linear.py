@@ -272,7 +272,8 @@ class MXLinear(nn.Linear):
             return self._product(x, self.weight, dtype)
         if self.is_frozen and not self._of_part:
             self.frozen, self._of_part = None, True
-        return sharded.product(x, self.weight, lambda *parts: self._product(*parts, dtype))
+        together = sharded.rows_together(self.recipe)
+        return sharded.product(x, self.weight, lambda *p: self._product(*p, dtype), together)
 
     def _product(self, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """x W^T with all of the weight, or with one rank's part of x and of the weight."""
@@ -331,7 +332,9 @@ class MXLinear(nn.Linear):
                     f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {given}"
                 )
         if checks.is_dtensor(self.weight):
-            sharded.check_cut(self.weight, (self.out_features, self.in_features), self.recipe)
+            backward = torch.is_grad_enabled() and self.keeps_weight
+            shape = self.out_features, self.in_features
+            sharded.check_cut(self.weight, shape, self.recipe, backward)
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
         if self.keeps_weight and x.dtype != self.weight.dtype:

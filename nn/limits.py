@@ -32,6 +32,7 @@ from .recipe import ROLES, Recipe
 KEY = "activation_limits"  # of a layer, and in a state_dict
 HISTORY = "amax_history"  # of a layer, and in a state_dict
 NAMES = {role: f"{role}_limit" for role in ("weight", "activation")}  # of a layer's Parameters
+LARGEST = FLOAT32.largest_finite  # found once: torch.compile would compile again where it is there
 ITERATIONS = 20  # of OCTAV; twice what its fixed point takes
 
 
@@ -207,7 +208,7 @@ def delayed_limit(history: Tensor, role: str, x: Tensor, margin: int, record: bo
     if record:
         row[0].copy_(torch.maximum(row[0], amax))
     before = row[1:].amax()
-    wide = (before * 2.0**margin).clamp(max=FLOAT32.largest_finite)
+    wide = (before * 2.0**margin).clamp(max=LARGEST)
     return torch.where(before > 0, wide, amax).reshape(1, 1)
 
 

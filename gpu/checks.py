@@ -90,7 +90,10 @@ def floats(name: str, value: Any) -> Tensor:
         lost = (x.to(torch.float32).to(torch.float64) != x) & ~x.isnan()
         if lost.any():
             rounded = float(x[lost][0])
-            raise ValueError(f"{name} of dtype float64 must hold float32 values, not {rounded!r}")
+            raise ValueError(
+                f"{name} of dtype float64 must hold float32 values, not {rounded!r}: "
+                "to(torch.float32) rounds them"
+            )
         return x.to(torch.float32)
     return x
 

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import dtype_name, is_tensor
 from .errors import integer
 from .formats.table import code_format
 from .rounding import F32
@@ -39,7 +40,15 @@ def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
     """
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} must be an array without a mask, not {type(x).__name__}")
-    x = np.asarray(x)
+    try:
+        x = np.asarray(x)
+    except (TypeError, RuntimeError):
+        if not is_tensor(x):
+            raise
+        raise TypeError(
+            f"{name} must be an array that NumPy reads, not a torch.Tensor of {dtype_name(x)} on "
+            f"{x.device}: mxdot.gpu takes tensors"
+        ) from None
     if x.dtype == np.float32:
         return x.astype(np.float32)
     if x.dtype.name not in ("float32", "float16", "bfloat16", "float64") and code_format(x) is None:
@@ -50,7 +59,10 @@ def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
         rounded = (narrow.astype(np.float64) != x) & ~np.isnan(x)
         if rounded.any():
             value = float(x[rounded].flat[0])
-            raise ValueError(f"{name} of dtype float64 must hold float32 values, not {value!r}")
+            raise ValueError(
+                f"{name} of dtype float64 must hold float32 values, not {value!r}: "
+                "astype(np.float32) rounds them"
+            )
     return narrow
 
 

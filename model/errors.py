@@ -23,6 +23,17 @@ def nearest(value: str, allowed: Iterable[str]) -> str:
     return f"; nearest: {', '.join(names)}" if names else ""
 
 
+def unknown(name: str, value: str, allowed: Iterable[str], others: Iterable[str], kind: str) -> str:
+    """Message for a name that is none of `allowed`, with the nearest of these and of `others`.
+
+    kind: what the others are and who takes them.
+    """
+    allowed, others = list(allowed), list(others)
+    text = f"{name} must be one of {', '.join(allowed)}, not {value!r}{nearest(value, allowed)}"
+    close = get_close_matches(value.strip().lower(), others)
+    return f"{text}; {kind}: {', '.join(close)}" if close else text
+
+
 def identifier(name: str, value: object) -> str:
     """`value` if it is a Verilog identifier that needs no escape, else ValueError."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", value):

@@ -1,6 +1,7 @@
 """convert: a model's linear layers become MXLinear; freeze: they keep quantised weights."""
 
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -163,10 +164,35 @@ def turn_off_fused_path(module: nn.Module) -> None:
 
 
 def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
-    """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none."""
+    """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none.
+
+    A UserWarning names weights that other modules have too, and keep as floats, where codes replace
+    them.
+    """
     layers = [module for module in model.modules() if isinstance(module, MXLinear)]
     if not layers:
         raise ValueError("model must have an MXLinear to freeze, not none")
+    tied = _tied_weights(model)
     for layer in layers:
         layer.freeze(keep_weight)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    untied = [
+        " and ".join(names)
+        for names in tied
+        if any(parameters[name] is not parameters[names[0]] for name in names)
+    ]
+    if untied:
+        warnings.warn(
+            f"freeze unties weights, whose place codes take: {', '.join(untied)}; keep_weight=True "
+            "leaves them tied",
+            stacklevel=2,
+        )
     return model
+
+
+def _tied_weights(model: nn.Module) -> list[list[str]]:
+    """Names of every Parameter that has several."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names[id(parameter)].append(name)
+    return [each for each in names.values() if len(each) > 1]

@@ -14,6 +14,7 @@ first. All passes of a step have the same scales and may be repeated, as activat
 does: `advance_scales` alone ends a step.
 """
 
+import warnings
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ from .recipe import ROLES, Recipe
 KEY = "activation_limits"  # of a layer, and in a state_dict
 HISTORY = "amax_history"  # of a layer, and in a state_dict
 NAMES = {role: f"{role}_limit" for role in ("weight", "activation")}  # of a layer's Parameters
+LARGEST = FLOAT32.largest_finite  # found once: torch.compile would compile again where it is there
 ITERATIONS = 20  # of OCTAV; twice what its fixed point takes
 
 
@@ -206,7 +208,7 @@ def delayed_limit(history: Tensor, role: str, x: Tensor, margin: int, record: bo
     if record:
         row[0].copy_(torch.maximum(row[0], amax))
     before = row[1:].amax()
-    wide = (before * 2.0**margin).clamp(max=FLOAT32.largest_finite)
+    wide = (before * 2.0**margin).clamp(max=LARGEST)
     return torch.where(before > 0, wide, amax).reshape(1, 1)
 
 
@@ -272,16 +274,36 @@ def is_state(layer: Limited, x: Tensor) -> bool:
 
 
 def begin(layer: Limited, **values: Tensor) -> None:
-    """Learned limits that are still 0 become those that learning begins with, by role."""
-    layer.limits_begun = True
-    with torch.no_grad():
-        for role, x in values.items():
-            own, quantizer = (
-                getattr(layer, NAMES[role], None),
-                layer.recipe.quantizer(role),
+    """Learned limits that are still 0 become those that learning begins with, by role.
+
+    Values without a finite magnitude above 0 begin none: the next pass is the first. A compiled
+    graph does not look, except for values of which there are none.
+    """
+    begun, looks = True, not torch.compiler.is_compiling()
+    for role, x in values.items():
+        own, quantizer = getattr(layer, NAMES[role], None), layer.recipe.quantizer(role)
+        if own is None or not isinstance(quantizer, SchemeQuantizer):
+            continue
+        if x.numel():
+            with torch.no_grad():
+                first = torch.where(own == 0, first_limit(x, quantizer.scheme), own)
+                # A pass that waits for its backward pass may have saved the version.
+                (own.data if looks else own).copy_(first)
+        begun = begun and x.numel() > 0 and (not looks or bool(own.detach().any()))
+    layer.limits_begun = begun
+
+
+def warn_of_limits(layer: Limited) -> None:
+    """A UserWarning for a learned limit that training has left at 0."""
+    for role, name in NAMES.items():
+        own = layer._parameters.get(name)
+        left = layer.limits_begun and own is not None and not own.is_meta and not own.any()
+        if left:
+            warnings.warn(
+                f"{name} is 0 after training, whose first {role} had no finite magnitude above 0: "
+                "each pass is quantised within its own largest magnitude",
+                stacklevel=3,
             )
-            if own is not None and isinstance(quantizer, SchemeQuantizer):
-                own.copy_(torch.where(own == 0, first_limit(x, quantizer.scheme), own))
 
 
 def within(

@@ -13,8 +13,8 @@ from ..gpu.tensors.container import Container, alike, holds_codes
 from ..model.accumulators import Accumulator, Int32
 from ..model.errors import flag, integer
 from ..model.schemes import Limits
+from . import kept, sharded
 from . import limits as static
-from . import sharded
 from .multiply import BLOCK_SCALED, FAST, FLOAT8, Rule
 from .products import LayerProduct, dense_codes, frozen_weight
 from .quantizers import Operand, SchemeQuantizer
@@ -29,7 +29,8 @@ class MXLinear(nn.Linear):
     A layer that has `activation_limits` saves them in it too. With ``delayed`` limits it has a
     buffer more, `amax_history`; with ``learned`` ones Parameters `weight_limit` and
     `activation_limit`, float32, to be made before the optimiser is: they begin with the first
-    forward pass in training, where they are 0. No cast changes any of these.
+    forward pass in training, where they are 0, that has a finite value other than 0. No cast
+    changes any of these.
     With input x (..., K), weight W (N, K) and the gradient g (..., N) of the output, rows counted
     along M, it computes
 
@@ -54,6 +55,7 @@ class MXLinear(nn.Linear):
 
     is_frozen: bool = False
     frozen: Operand | None = None  # kept with the weight, from the next pass at latest
+    mark: tuple[int, int] | None = None  # of the kept weight, as `kept` saw it
     _of_part: bool = False  # whether that is of this rank's part of a weight
     _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
@@ -93,9 +95,10 @@ class MXLinear(nn.Linear):
         """Quantise the weight once, for inference: the layer multiplies by what is kept.
 
         The weight takes no gradient from here on. It stays in the state_dict; loading another one,
-        and moving or casting the layer, quantises again, any other change of it does not. A weight
-        that is a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole,
-        and so is one that became a DTensor since (`parallelize_module`).
+        moving or casting the layer, and any other change of it by PyTorch quantises again (a
+        compiled pass sees changes by the Parameter's own methods and its `data`). A weight that is
+        a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole, and so
+        is one that became a DTensor since (`parallelize_module`); freeze again after changing it.
         keep_weight: False puts the codes in the weight's place, as a Parameter that is a container
         (`MXTensor`, ...), filled up to whole groups. Results are the same. It is saved, loaded into
         such layers, moved and cut as others are, but not cast; there is no way back, and no
@@ -108,6 +111,8 @@ class MXLinear(nn.Linear):
         if self.keeps_weight and not (keep_weight or whole):
             raise ValueError("keep_weight must be True of a weight that is a DTensor, not False")
         self._takes_gradients(False)
+        if not self.is_frozen:
+            static.warn_of_limits(self)
         self.is_frozen = True
         # Found once: torch.compile would not trace what finds it.
         self._rule = self.recipe.inference_accumulator(self.in_features)
@@ -120,6 +125,7 @@ class MXLinear(nn.Linear):
             return self
         self._of_part = not whole
         self.frozen = self._frozen_weight(self.weight.detach()) if whole else None
+        kept.watch(self)
         return self
 
     def _frozen_weight(self, weight: Tensor) -> Operand:
@@ -134,6 +140,7 @@ class MXLinear(nn.Linear):
     def unfreeze(self) -> "MXLinear":
         """Forget the quantised weight; the weight takes gradients. ValueError if it is not kept."""
         self._check_keeps_weight("unfreeze")
+        kept.unwatch(self)
         self._takes_gradients(True)
         self.is_frozen, self.frozen = False, None
         return self
@@ -173,15 +180,30 @@ class MXLinear(nn.Linear):
                 return x.share_memory_()
             return fn(x) if "meta" in (x.device.type, where.type) else x.to(where)
 
+        kept.unwatch(self)
         super()._apply(moved, recurse)
         return self.freeze() if self.is_frozen else self
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Register as nn.Module does; a weight of floats that replaces codes is not frozen."""
+        """Register as nn.Module does; a weight of floats that replaces codes is not frozen, one
+        that replaces floats of a frozen layer is quantised."""
         before = self._parameters.get(name)
         super().register_parameter(name, param)
         if before is not None and holds_codes(before) and param is not None:
             self.is_frozen = holds_codes(param)
+        elif name == "weight" and self.is_frozen and param is not None:
+            self.freeze()
+
+    def __getstate__(self) -> Any:
+        """The state of a copy, whose codes are those of its weight."""
+        if kept.is_changed(self):
+            self.freeze()
+        return super().__getstate__()
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        if self.frozen is not None:
+            kept.watch(self)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -236,7 +258,7 @@ class MXLinear(nn.Linear):
         made = cls.__new__(cls)
         made.__dict__.update(linear.__dict__)
         made.recipe, made.activation_limits = recipe, None
-        made.is_frozen, made.frozen = False, None
+        made.is_frozen, made.frozen, made.mark = False, None, None
         static.set_up(made)
         return made
 
@@ -250,7 +272,8 @@ class MXLinear(nn.Linear):
             return self._product(x, self.weight, dtype)
         if self.is_frozen and not self._of_part:
             self.frozen, self._of_part = None, True
-        return sharded.product(x, self.weight, lambda *parts: self._product(*parts, dtype))
+        together = sharded.rows_together(self.recipe)
+        return sharded.product(x, self.weight, lambda *p: self._product(*p, dtype), together)
 
     def _product(self, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """x W^T with all of the weight, or with one rank's part of x and of the weight."""
@@ -264,14 +287,18 @@ class MXLinear(nn.Linear):
         rows, x_limit = static.within(self, "activation", rows, record)
         weight_limit = None
         if self.is_frozen:
+            if not torch.compiler.is_compiling() and kept.is_changed(self):
+                self.frozen = None
             weight = weight.detach()
             if self.frozen is None and not isinstance(weight, Container):
                 self.frozen = self._frozen_weight(weight)
+                if not torch.compiler.is_compiling():
+                    kept.note(self)
         # Of a frozen layer the backward pass alone looks at it.
         if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
             weight, weight_limit = static.within(self, "weight", weight, record)
         history = self.amax_history if self.recipe.limits == "delayed" else None
-        frozen = weight if isinstance(weight, Container) else self.frozen
+        frozen = None if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
         limits = x_limit, weight_limit, history, record
         product = LayerProduct.apply(
@@ -305,7 +332,9 @@ class MXLinear(nn.Linear):
                     f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {given}"
                 )
         if checks.is_dtensor(self.weight):
-            sharded.check_cut(self.weight, (self.out_features, self.in_features), self.recipe)
+            backward = torch.is_grad_enabled() and self.keeps_weight
+            shape = self.out_features, self.in_features
+            sharded.check_cut(self.weight, shape, self.recipe, backward)
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
         if self.keeps_weight and x.dtype != self.weight.dtype:

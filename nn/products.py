@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..gpu.operators import operator
 from ..gpu.ops import few_rows
 from ..gpu.schemes import PackedWeights, ScaledTensor, pack_weights
 from ..gpu.schemes.weight_only import packs
@@ -49,6 +50,9 @@ class LayerProduct(torch.autograd.Function):
         wanted = ctx.needs_input_grad[1]  # the weight's gradient, the only one that takes x
         ctx.quantized = recipe.saved == "quantized" and wanted and x.numel() > 0
         limits = x_limit, weight_limit
+        ctx.of_codes = isinstance(weight, Container)
+        if isinstance(weight, Container):  # not as `frozen`, too: a compiler takes no tensor twice
+            return frozen_product(x, features, weight, activation, rule, dtype, x_limit)
         if ctx.quantized and frozen is None:
             rule = recipe.accumulator
             a, kept = activation.both(x, rule == FAST, recipe.mix, x_limit)
@@ -63,9 +67,9 @@ class LayerProduct(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.of_codes:
+            return _no_gradient(g, ctx.x_shape).to(ctx.x_dtype), *[None] * 11
         x_limit, weight_limit, weight, *saved = ctx.saved_tensors
-        if isinstance(weight, Container):
-            raise ValueError("keep_weight must be True of a frozen layer for gradients, not False")
         recipe, dtype = ctx.recipe, ctx.dtype
         gradient, activation = recipe.quantizer("gradient"), ctx.activation
         limit = dx = dw = None
@@ -83,6 +87,16 @@ class LayerProduct(torch.autograd.Function):
             turned = operand(gradient, mixed(g.T, recipe.mix), rule, True, limit)
             dw = multiply(turned, x, rule, weight.shape, dtype).to(weight.dtype)
         return dx, dw, *[None] * 10
+
+
+def _like_x(g: Tensor, shape: list[int]) -> Tensor:
+    return g.new_empty(shape)
+
+
+@operator("no_gradient", _like_x)
+def _no_gradient(g: Tensor, shape: list[int]) -> Tensor:
+    """An error of the backward pass of codes, which a compiler meets in no other pass."""
+    raise ValueError("keep_weight must be True of a frozen layer for gradients, not False")
 
 
 def product(

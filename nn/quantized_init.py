@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..gpu.tensors.container import Container, alike, holds_codes
 from .convert import turn_off_fused_path
+from .kept import changes
 from .linear import MXLinear, as_recipe
 from .recipe import Recipe
 
@@ -118,7 +119,6 @@ FINISHES: dict[type, Callable[[Any, Recipe], None]] = {
 
 
 INITIALISERS = [name for name in vars(nn.init) if name.endswith("_") and name[0] != "_"]
-NO_WRITES = ("requires_grad_", "detach_", "share_memory_")
 
 
 class _Writes(TorchFunctionMode):
@@ -159,7 +159,7 @@ class _Writes(TorchFunctionMode):
         kwargs = kwargs or {}
         given = [*args, *kwargs.values()]
         codes = [x for x in given if isinstance(x, Container)]
-        if not (len(codes) == 1 and codes[0] is given[0] and _changes(func.__name__)):
+        if not (len(codes) == 1 and codes[0] is given[0] and changes(func.__name__)):
             if codes:
                 self.finish()
             return func(*args, **kwargs)
@@ -210,12 +210,6 @@ def _taking_floats(load: Callable[..., None]) -> Callable[..., None]:
         load(layer, state, prefix, metadata, *rest)
 
     return loaded
-
-
-def _changes(name: str) -> bool:
-    """Whether a function of such a name changes its first argument."""
-    in_place = name.endswith("_") and not name.startswith("_") and name not in NO_WRITES
-    return in_place or name == "__setitem__"
 
 
 def _same(x: Tensor, y: Container) -> bool:

@@ -65,11 +65,19 @@ class PackedWeights(Container):
 
     def cut(self, dim: int, start: int, stop: int) -> "PackedWeights":
         if dim:
-            return super().cut(dim, start, stop)
+            return self._columns(start, stop)
         tiles = whole_groups(0, start, stop, self.shape[0], TILE)
         words = along(self.words.reshape(len(self.scales), -1), 0, tiles).reshape(-1)
         shape = stop - start, self.shape[1]
         return PackedWeights(words, along(self.scales, 0, tiles), shape, self.group)
+
+    def _columns(self, start: int, stop: int) -> "PackedWeights":
+        groups = whole_groups(1, start, stop, self.shape[1], self.group)
+        chunks = slice(start // CHUNK, stop // CHUNK)
+        words = self.words.reshape(len(self.scales), self.shape[1] // CHUNK, -1)
+        words = along(words, 1, chunks).reshape(-1)
+        scales = along(self.scales, 1, groups).contiguous()
+        return PackedWeights(words, scales, (self.shape[0], stop - start), self.group)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Values q x s (N, K), RNE in float32 and once more in a narrower `dtype`."""

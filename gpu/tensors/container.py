@@ -6,6 +6,7 @@ too. It has no arithmetic.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -35,7 +36,13 @@ class Container(Tensor):
     @classmethod
     def wrapper(cls, shape: Sequence[int], device: torch.device) -> Any:
         """A container of values of `shape`, without parts yet."""
-        return Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float32, device=device)
+        made = Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float32, device=device)
+        # torch.export replaces this method of parameters' classes, to look for them in its graph.
+        if not torch.compiler.is_dynamo_compiling() and (
+            cls.__getattribute__ is not Tensor.__getattribute__
+        ):
+            made.__class__ = _unwatched(cls)
+        return made
 
     @property
     def data(self) -> Tensor:
@@ -162,6 +169,8 @@ class Container(Tensor):
     ) -> Any:
         if func in sharding.COLLECTIVES:
             return sharding.COLLECTIVES[func](*args, **(kwargs or {}))
+        if func in FACTS:
+            return FACTS[func](*args, **(kwargs or {}))
         inference = torch.is_inference_mode_enabled()
         if func not in OPERATORS and inference:  # which hands on whole what is made of others
             made = func.decompose(*args, **(kwargs or {}))
@@ -180,10 +189,20 @@ class Container(Tensor):
         return _made(func, args, kwargs or {})
 
 
+@cache
+def _unwatched(cls: type[Container]) -> type[Container]:
+    """A class of containers made during an export: it holds parts as `cls` does without one."""
+    own = type(cls.__name__, (cls,), {"__getattribute__": Tensor.__getattribute__})
+    CLASSES[cls.__name__] = cls  # which files keep
+    return own
+
+
 def _made(func: Any, args: Any, kwargs: Any) -> Any:
     made = OPERATORS[func](*args, **kwargs)
     if isinstance(made, Flat):
         return made  # of another class, which the correction does not take
+    for x in made if isinstance(made, list) else (made,):
+        x.__class__ = type(args[0])  # an export looks for both, or for neither
     return return_and_correct_aliasing(func, args, kwargs, made)
 
 
@@ -284,6 +303,15 @@ def _empty(x: Container, *, device: Any = None, **_: Any) -> Container:
     return x.with_parts(lambda part: torch.empty_like(part, device=device))
 
 
+def _room(x: Container, size: Sequence[int], *, device: Any = None, **_: Any) -> Container:
+    """Room for one like `x`, or for one of equal parts along the rows."""
+    return _empty(x if tuple(size) == x.shape else _zeros(x, size), device=device)
+
+
+def _zeros_like(x: Container, *, device: Any = None, **_: Any) -> Container:
+    return x.with_parts(lambda part: torch.zeros_like(part, device=device))
+
+
 def _zeros(x: Container, size: Sequence[int], **_: Any) -> Container:
     """Room for one of equal parts along the rows."""
     rows = size[0]
@@ -291,6 +319,14 @@ def _zeros(x: Container, size: Sequence[int], **_: Any) -> Container:
     if part is None or part.shape != tuple(size) or part.facts() != x.facts():
         raise ValueError(f"{x} must be cut into equal parts of its rows, not {tuple(size)}")
     return part.with_parts(torch.zeros_like)
+
+
+def _pinned(x: Container, device: Any = None) -> Container:
+    return x.with_parts(Tensor.pin_memory)
+
+
+def _is_pinned(x: Container, device: Any = None) -> bool:
+    return all(part.is_pinned() for part in x.named_parts().values())
 
 
 def _sliced(
@@ -338,8 +374,12 @@ OPERATORS: dict[Any, Callable[..., Any]] = {
     aten._to_copy.default: _moved,
     aten.copy_.default: _copied,
     aten.empty_like.default: _empty,
+    aten.zeros_like.default: _zeros_like,
+    aten.new_empty.default: _room,
     aten.new_zeros.default: _zeros,
+    aten._pin_memory.default: _pinned,
 }
+FACTS: dict[Any, Callable[..., Any]] = {aten.is_pinned.default: _is_pinned}  # no tensor made
 
 
 def whole_groups(dim: int, start: int, stop: int, length: int, group: int) -> slice:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import choice
+from ..errors import choice, unknown
 from ..plugins import load_plugins
 from .codes import Specials
 from .floating import FloatFormat, Flushed
@@ -132,7 +132,12 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
         load_plugins()
     if word not in FORMATS and (table := p3109_named(word)) is not None:
         return table
-    return FORMATS[choice(name, word, FORMATS)]
+    if word not in FORMATS:
+        from ..schemes.table import SCHEMES  # which has formats
+
+        kind = "a scheme of schemes.quantize"
+        raise ValueError(unknown(name, word, FORMATS, SCHEMES, kind))
+    return FORMATS[word]
 
 
 def scale_format(name: str) -> ScaleFormat:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 
 from ..blocks import LARGEST_BLOCK
-from ..errors import integer, nearest
+from ..errors import integer, unknown
 from ..formats import (
     E1M0,
     E2M1,
@@ -21,6 +21,7 @@ from ..formats import (
     E8M0,
     FLOAT16,
     FLOAT32,
+    FORMATS,
     INT4_FULL,
     INT4_SYMMETRIC,
     INT8,
@@ -170,8 +171,7 @@ def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
     if row not in SCHEMES:
         load_plugins()
     if row not in SCHEMES:
-        known = ", ".join(SCHEMES)
-        raise ValueError(f"{name} must be one of {known}, not {row!r}{nearest(row, SCHEMES)}")
+        raise ValueError(unknown(name, row, SCHEMES, FORMATS, "a format of quantize"))
     return varied(SCHEMES[row], changes)
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from containers import CONTAINERS, assert_same, contained, every_container
 from devices import BYTES, on_devices
-from mxdot.gpu import MXTensor, PackedTensor, quantize, schemes
+from mxdot.gpu import MXTensor, PackedTensor, Regrouped, mx_matmul, quantize, schemes
 from mxdot.gpu.names import format_name, named_format
 from mxdot.gpu.tensors.container import restored
 from mxdot.gpu.tensors.packed import pack_codes
@@ -43,10 +43,11 @@ def test_cut_at_whole_groups(make):
         assert at.shape == (128, 256)
     assert torch.equal(x[128:].dequantize(), values[128:])
     assert torch.equal(x.chunk(2)[0].dequantize(), values[:128])
-    if not isinstance(x, MXTensor | PackedTensor | schemes.ScaledTensor):
+    if isinstance(x, Regrouped):
         return
-    assert torch.equal(x[:, 128:].dequantize(), values[:, 128:])
-    if isinstance(x, PackedTensor):
+    for part, columns in ((x[:, 128:], slice(128, 256)), (x[:, :128], slice(128))):
+        assert torch.equal(part.dequantize(), values[:, columns])
+    if not isinstance(x, MXTensor | schemes.ScaledTensor):
         return
     for turned in (x.t(), x.T, x.transpose(0, 1)):
         assert torch.equal(turned.dequantize(), values.T)
@@ -215,3 +216,30 @@ def test_a_parameter_in_a_compiled_and_an_exported_network(make):
     other = Product(contained(lambda y: make(y + 1)))
     other.load_state_dict(net.state_dict())
     assert torch.equal(other(x), want)
+
+
+class OwnProduct(Product):
+    """By codes of the input, made in the graph, of the weight's kind."""
+
+    def __init__(self, weight, make, multiply):
+        super().__init__(weight)
+        self.make, self.multiply = make, multiply
+
+    def forward(self, x):
+        return self.multiply(self.make(x), self.weight)
+
+
+@pytest.mark.parametrize(
+    ("make", "multiply"),
+    [
+        (CONTAINERS["mx"], mx_matmul),
+        (CONTAINERS["scaled"], lambda a, b: schemes.matmul(a, b, "exact")),
+        (CONTAINERS["zero points"], schemes.int8_matmul),
+    ],
+    ids=["mx", "scaled", "int8"],
+)
+def test_a_network_of_ones_own_is_exported(make, multiply):
+    net, x = OwnProduct(contained(make), make, multiply), torch.randn(3, 256)
+    exported = torch.export.export(net, (x,)).module()
+    for given in (x, torch.randn(3, 256)):
+        assert torch.equal(exported(given), net(given))

@@ -33,7 +33,7 @@ KNOWN = [*(kind.syntax for kind in KINDS.values()), *PRESETS]
         (
             {"x": torch.full((32,), 0.1, dtype=torch.float64)},
             ValueError,
-            "x of dtype float64 must hold float32 values, not 0.1",
+            "x of dtype float64 must hold float32 values, not 0.1: to(torch.float32) rounds them",
         ),
         (
             {"x": torch.tensor(1.0)},
@@ -53,7 +53,7 @@ KNOWN = [*(kind.syntax for kind in KINDS.values()), *PRESETS]
             ValueError,
             (
                 "fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, "
-                "fp16, bf16, tf32, int5, int3, not 'e4m2'"
+                "fp16, bf16, tf32, int5, int3, not 'e4m2'; nearest: e5m2, e4m3, e3m2"
             ),
         ),
         ({"block_size": 0}, ValueError, "block_size must be from 1 to 65536, not 0"),
@@ -206,7 +206,7 @@ def other(**changed):
         (
             {"c": torch.full((4,), 0.1, dtype=torch.float64)},
             ValueError,
-            "c of dtype float64 must hold float32 values, not 0.1",
+            "c of dtype float64 must hold float32 values, not 0.1: to(torch.float32) rounds them",
         ),
         (
             {"out_dtype": torch.float64},
@@ -342,3 +342,16 @@ def test_files_of_formats_under_a_name_of_the_model(tmp_path):
 def test_another_dtype():
     with refused(TypeError, "dtype of MXTensor must be float32, not bfloat16"):
         A.to(torch.bfloat16)
+
+
+@pytest.mark.parametrize("quantizer", [model.quantize, model.schemes.quantize])
+def test_the_model_names_the_package_of_tensors(quantizer):
+    name = "e4m3" if quantizer is model.quantize else "mxfp4"
+    for x, what in (
+        (torch.ones(2, 32, dtype=torch.bfloat16), "bfloat16 on cpu"),
+        (torch.ones(2, 32, requires_grad=True), "float32 on cpu"),
+        (torch.ones(2, 32, device="meta"), "float32 on meta"),
+    ):
+        message = f"not a torch.Tensor of {what}: mxdot.gpu takes tensors"
+        with pytest.raises(TypeError, match=f"^x must be an array that NumPy reads, {message}$"):
+            quantizer(x, name)

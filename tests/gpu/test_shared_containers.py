@@ -2,16 +2,18 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import torch.multiprocessing
 from torch import nn
+from torch.distributed import checkpoint
 
 from containers import assert_same, contained, emptied, every_container
 from devices import on_devices
 from mxdot.gpu import quantize
 from mxdot.gpu.tensors import sharding
-from mxdot.nn import RECIPES, convert, freeze
+from mxdot.nn import RECIPES, convert, freeze, quantized_init
 
 
 def network(recipe):
@@ -38,6 +40,25 @@ def test_frozen_codes_in_inference_mode(name, device):
         layers.load_state_dict(layers.state_dict())
         layers.to(device)
     assert torch.equal(layers(x), want)
+
+
+@on_devices
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_network_made_of_codes_in_inference_mode(name, device):
+    """Made, quantised, loaded or moved in inference mode, or outside it."""
+    x = torch.randn(4, 128, device=device)
+    with quantized_init(RECIPES[name]):
+        layers = nn.Sequential(nn.Linear(128, 128), nn.GELU(), nn.Linear(128, 128)).to(device)
+        with torch.inference_mode():
+            other = nn.Sequential(nn.Linear(128, 128), nn.GELU(), nn.Linear(128, 128)).to(device)
+    with torch.no_grad():
+        want = layers(x)
+    with torch.inference_mode():
+        assert torch.equal(layers(x), want)
+        other.load_state_dict(layers.state_dict())
+        assert torch.equal(other(x), want)
+        assert torch.equal(other.to("cpu").to(device)(x), want)
+        assert freeze(network(RECIPES[name]).to(device), keep_weight=False)(x).isfinite().all()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
@@ -113,10 +134,62 @@ def test_a_network_shares_its_codes(name):
     assert torch.equal(layers(x), want)
 
 
-def test_no_dlpack():
+@pytest.mark.parametrize("read", [np.from_dlpack, torch.from_dlpack], ids=["numpy", "torch"])
+def test_no_dlpack(read):
     """A capsule of it would hold no memory."""
-    with pytest.raises(TypeError, match=r"MXTensor has no DLPack: it holds codes"):
-        quantize(torch.ones(32), "e4m3").__dlpack__()
+    for x in (
+        quantize(torch.ones(32), "e4m3"),
+        nn.Parameter(quantize(torch.ones(32), "e4m3"), False),
+    ):
+        with pytest.raises(TypeError, match=r"MXTensor has no DLPack: it holds codes"):
+            read(x)
+
+
+@pytest.mark.cuda
+@every_container
+def test_pinned_memory(make):
+    x = contained(make)
+    assert not x.is_pinned()
+    pinned = x.pin_memory()
+    assert pinned.is_pinned()
+    assert all(part.is_pinned() for part in pinned.named_parts().values())
+    assert_same(pinned, x)
+    assert_same(pinned.to("cuda", non_blocking=True).cpu(), x)
+
+
+# Distributed checkpoints ------------------------------------------------------------------------
+
+
+@on_devices
+@every_container
+def test_room_for_another(make, device):
+    x = contained(make, device)
+    for other in (torch.zeros_like(x), x.new_empty(x.shape), torch.empty_like(x, device="cpu")):
+        assert type(other) is type(x)
+        assert (other.shape, other.facts()) == (x.shape, x.facts())
+        assert_same(other.to(device).copy_(x), x)
+    assert not any(part.any() for part in torch.zeros_like(x).named_parts().values())
+    assert x.new_empty((128, 256)).shape == (128, 256)
+
+
+@on_devices
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize("save", [checkpoint.save, checkpoint.async_save], ids=["save", "async"])
+@pytest.mark.parametrize("name", ["mxfp8", "w8a8", "nvfp4", "int4_weights"])
+def test_a_checkpoint_of_codes(name, save, device, tmp_path):
+    layers = freeze(network(RECIPES[name]).to(device), keep_weight=False)
+    x = torch.randn(4, 128, device=device)
+    want = layers(x)
+    saving = save(layers.state_dict(), checkpoint_id=tmp_path, no_dist=True)
+    if save is checkpoint.async_save:
+        for p in layers.parameters():  # which later changes must not reach
+            p.data = torch.zeros_like(p)
+        saving.result()
+    other = freeze(network(RECIPES[name]).to(device), keep_weight=False)
+    state = {key: torch.zeros_like(value) for key, value in other.state_dict().items()}
+    checkpoint.load(state, checkpoint_id=tmp_path, no_dist=True)
+    other.load_state_dict(state)
+    assert torch.equal(other(x), want)
 
 
 # Ranks ------------------------------------------------------------------------------------------

@@ -14,7 +14,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import (
+    DTensor,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+)
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
@@ -24,12 +30,20 @@ from torch.distributed.tensor.parallel import (
 
 from linear_cases import expected, in_float64
 from mxdot.gpu import quantize, schemes
+from mxdot.nn import RECIPES as NAMED
 from mxdot.nn import MXLinear, Recipe, convert, freeze
 from parallel_worker import HIDDEN, RECIPES, TOKENS, WIDTH, close, join, leave, problem, run
 
 COLUMNS = ColwiseParallel(output_layouts=Replicate())  # of a layer alone
 EXACT = Recipe(accumulator="exact")
 ROWS = RowwiseParallel(input_layouts=Replicate())
+SCHEMES = (
+    (NAMED["fp8_blocks"], (COLUMNS, ROWS)),
+    (NAMED["int4_weights"], (COLUMNS, ROWS)),
+    (Recipe("mxfp4", "mxfp8_e4m3"), (COLUMNS, ROWS)),
+    (NAMED["w8a8"], (COLUMNS,)),
+    (NAMED["int4_octav"], (COLUMNS,)),
+)
 
 
 def main(backend: str) -> None:
@@ -43,6 +57,8 @@ def main(backend: str) -> None:
             check_against_the_model(recipe, style, mesh, device)
     check_every_bit(EXACT, mesh, device)
     check_random_values(EXACT, mesh, device, torch.float32)
+    check_schemes(mesh, device)
+    check_tokens_in_parts(mesh, device)
     check_stochastic_gradients(mesh, device)
     check_no_tokens(mesh, device)
     check_containers(mesh, device)
@@ -83,6 +99,40 @@ def check_every_bit(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
     for layer in whole[::2]:
         layer.recipe = Recipe(None, None, None)
     assert not torch.equal(whole(x), want[0])
+
+
+def check_schemes(mesh: DeviceMesh, device: str) -> None:
+    """Schemes whose scales end with the parts: every operand is a part of the whole one."""
+    width = 128 * mesh.size()
+    for recipe, styles in SCHEMES:
+        for style in styles:
+            torch.manual_seed(2)
+            layer = MXLinear(width, width, recipe=recipe, device=device)
+            with torch.no_grad():
+                for p in layer.parameters():
+                    p.copy_(torch.randint(-3, 4, p.shape))
+            x, g = (torch.randint(-20, 21, (TOKENS, width)).to(device, torch.float32) for _ in "xg")
+            whole = nn.Sequential(layer)
+            want = results(whole, x, g)
+            cut = parallelize_module(copy.deepcopy(whole), mesh, {"0": style})
+            for got, one in zip(results(cut, x, g), want, strict=True):
+                close(got, one, 2.0**-18)
+            frozen = freeze(copy.deepcopy(whole))
+            codes = freeze(copy.deepcopy(whole), keep_weight=False)
+            with torch.inference_mode():
+                want = frozen(x)
+                others = [parallelize_module(n, mesh, {"0": style}) for n in (frozen, codes)]
+                for one in (freeze(cut), *others):
+                    close(one(x), want, 2.0**-18)
+
+
+def check_tokens_in_parts(mesh: DeviceMesh, device: str) -> None:
+    """A scale of all tokens stays one where ranks have some of them, and all of the weight."""
+    whole, x, _ = problem(NAMED["w8a8"], device, torch.float32)
+    want = whole(x)
+    spread = distribute_module(whole, mesh)
+    y = spread(distribute_tensor(x, mesh, [Shard(0)]))
+    assert torch.equal(y.full_tensor(), want)
 
 
 def check_random_values(recipe: Recipe, mesh: DeviceMesh, device: str, dtype: torch.dtype) -> None:
@@ -172,9 +222,27 @@ def check_refusals(mesh: DeviceMesh, device: str) -> None:
     network = parallelize_module(nn.Sequential(layer), mesh, {"0": ROWS})
     want = f"in_features must be a multiple of {whole} ({mesh.size()} ranks, blocks of 32), not 100"
     assert refusal(lambda: network(torch.ones(4, 100, device=device))) == want
-    network, x, _ = problem(Recipe("int8_channel", None), device, torch.float32)
-    want = "recipe of a layer in parts must have no schemes, whose scales span parts"
-    assert refusal(lambda: parallel(network, mesh)(x)) == want
+    parts = f", which are cut into {mesh.size()} parts, not"
+    lead = "weight must have a scheme without a scale for all of"
+    tiles = "schemes of tiles or of blocks of a row would do"
+    sizes = f"{64 * mesh.size()} ({mesh.size()} ranks, groups of 64 of weight)"
+    learned = "limits of a layer in parts must not be learned: rows of weights have them"
+    for recipe, want in (
+        (
+            Recipe("int8_channel", None),
+            f"{lead} in_features{parts} int8_channel; ColwiseParallel would do",
+        ),
+        (Recipe("fp8_e4m3_tensor", None), f"{lead} out_features{parts} fp8_e4m3_tensor; {tiles}"),
+        (NAMED["int4_learned"], learned),
+        (
+            Recipe("int4_g64", None),
+            f"in_features must be a multiple of {sizes}, not {32 * mesh.size()}",
+        ),
+    ):
+        layers = nn.Linear(64, 32 * mesh.size()), nn.ReLU(), nn.Linear(32 * mesh.size(), 64)
+        network = convert(nn.Sequential(*layers).to(device), recipe)
+        assert refusal(lambda: parallel(network, mesh)(torch.ones(4, 64, device=device))) == want  # noqa: B023
+    _, x, _ = problem(Recipe(), device, torch.float32)
     spread = distribute_tensor(x, mesh, [Shard(0)])
     want = "x must be a tensor of one process, not a DTensor"
     assert refusal(lambda: quantize(spread, "e4m3")) == want

@@ -8,12 +8,15 @@ As parallel_worker.py. Every rank gets the same input, and has each result to th
 import copy
 import io
 import sys
+import tempfile
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import checkpoint
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard
@@ -70,6 +73,25 @@ def check_codes(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
         assert not torch.equal(other(x), whole(x))
         network.load_state_dict(saved(sharded(other, mesh).state_dict()))
         assert torch.equal(network(x), other(x))
+        check_checkpoint(sharded(whole, mesh), sharded(other, mesh), x)
+
+
+def check_checkpoint(network: nn.Module, other: nn.Module, x: Tensor) -> None:
+    """`other` loads the checkpoints of `network`, to which every rank writes its rows."""
+    want = network(x)
+    for save in (checkpoint.save, checkpoint.async_save):
+        with tempfile.TemporaryDirectory() as own:
+            paths = [own]
+            dist.broadcast_object_list(paths, 0)  # rank 0's, for all
+            saving = save(network.state_dict(), checkpoint_id=paths[0])
+            if isinstance(saving, Future):
+                saving.result()
+            dist.barrier()
+            state = {key: torch.zeros_like(value) for key, value in other.state_dict().items()}
+            checkpoint.load(state, checkpoint_id=paths[0])
+            other.load_state_dict(state)
+            assert torch.equal(other(x), want)
+            dist.barrier()
 
 
 def saved(state: Any) -> Any:

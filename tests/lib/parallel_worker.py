@@ -31,7 +31,8 @@ def main(backend: str) -> None:
 
 def join(backend: str) -> str:
     """The device of this rank of a new process group."""
-    dist.init_process_group(backend)
+    # Checkpoints that are saved in the background gather on the CPU.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if backend == "nccl" else backend)
     if backend != "nccl":
         return "cpu"
     device = f"cuda:{os.environ['LOCAL_RANK']}"

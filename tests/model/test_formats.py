@@ -24,6 +24,7 @@ from mxdot.model.formats import (
     UnsignedFormat,
     scale_format,
 )
+from mxdot.model.schemes import scheme
 from rational import formats as rational_formats
 
 GFLOAT = {
@@ -220,10 +221,18 @@ def test_unknown_format():
     names = (
         "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32, int5, int3"
     )
-    with pytest.raises(ValueError, match=rf"^format must be one of {names}, not 'e4m4'$"):
+    with pytest.raises(
+        ValueError, match=rf"^format must be one of {names}, not 'e4m4'; nearest: e4m3$"
+    ):
         element_format("E4M4")
     with pytest.raises(ValueError, match=rf"^fmt must be one of {names}, not ''$"):
         element_format("", "fmt")
+    with pytest.raises(ValueError, match=r"; a scheme of schemes.quantize: nvfp4, nvfp4_16x16, mx"):
+        element_format("nvfp4")
+    with pytest.raises(
+        ValueError, match=r"not 'e4m3'; a format of quantize: e4m3, e2m3, e4m3fnuz$"
+    ):
+        scheme("e4m3")
     with pytest.raises(TypeError, match=r"^format must be an ElementFormat or its name, not 8$"):
         element_format(8)  # type: ignore[arg-type]
     assert element_format("E4M3") is FORMATS["e4m3"]

@@ -326,7 +326,10 @@ GOOD = {"shift": 0, "zero_out": 0}
         (
             lambda: integer_dot(SCALED, CODES, CODES, inputs={"result_scale": 0.1}),
             ValueError,
-            "result_scale of dtype float64 must hold float32 values, not 0.1",
+            (
+                "result_scale of dtype float64 must hold float32 values, not 0.1: "
+                "astype(np.float32) rounds them"
+            ),
         ),
         (
             lambda: DotConfig("int8", accumulator="int32", out="int8_full:scale"),

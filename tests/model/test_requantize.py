@@ -242,7 +242,10 @@ def test_shift_of_a_power_of_two():
         (
             lambda: FloatRescale(0.1),
             ValueError,
-            "scale of dtype float64 must hold float32 values, not 0.1",
+            (
+                "scale of dtype float64 must hold float32 values, not 0.1: astype(np.float32) "
+                "rounds them"
+            ),
         ),
         (
             lambda: FixedRescale(2**31, 0),

@@ -218,6 +218,48 @@ def test_learning_begins_in_the_first_pass_of_training():
         assert layer.activation_limit.item() == kept
 
 
+NOTHING = {
+    "empty": torch.zeros(0, 40),
+    "zero": torch.zeros(12, 40),
+    "NaN": torch.full((12, 40), torch.nan),
+}
+
+
+@pytest.mark.parametrize("first", NOTHING.values(), ids=NOTHING)
+def test_learning_waits_for_a_value(first):
+    layer, other = (MXLinear(40, 16, recipe=LEARNED) for _ in range(2))
+    other.load_state_dict(layer.state_dict())
+    x, zeros = torch.randn(12, 40), torch.zeros_like(layer.weight)
+    y = layer(first)  # whose backward pass is to come
+    assert not layer.activation_limit.any()
+    layer(x).sum().backward()
+    y.sum().backward()
+    other(x)
+    assert torch.equal(layer.activation_limit, other.activation_limit)
+    assert layer.activation_limit.item() > 0
+    assert layer.activation_limit.grad is not None
+    layer = MXLinear(40, 16, recipe=LEARNED)
+    weight = layer.weight.detach().clone()
+    with torch.no_grad():
+        layer.weight.copy_(zeros)
+        layer(x)
+        assert not layer.weight_limit.any()
+        layer.weight.copy_(weight)
+        layer(x)
+    assert layer.weight_limit.all()
+
+
+def test_a_limit_that_training_left_at_0_is_said():
+    """As after a first pass of zeros in a compiled network, which does not look at values."""
+    layer = MXLinear(40, 16, recipe=LEARNED)
+    layer(torch.randn(12, 40))
+    layer.activation_limit.data.zero_()
+    message = r"^activation_limit is 0 after training, whose first activation had no finite magni"
+    with pytest.warns(UserWarning, match=message):
+        layer.freeze()
+    layer.freeze()  # says it once
+
+
 def test_a_limit_that_turned_negative_is_its_magnitude():
     layer, x = MXLinear(40, 16, recipe=LEARNED), torch.randn(12, 40)
     layer(x).sum().backward()

@@ -7,7 +7,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from linear_cases import training_losses
-from mxdot.nn import MXLinear, Recipe, convert
+from mxdot.nn import MXLinear, Recipe, convert, freeze
 
 
 class Network(nn.Module):
@@ -139,3 +139,17 @@ def test_a_parametrized_layer_becomes_a_linear():
         convert(network)
     remove_parametrizations(network[0], "weight")
     assert isinstance(convert(network)[0], MXLinear)
+
+
+def test_weights_that_freezing_unties_are_said():
+    network = convert(Network())
+    freeze(network)
+    assert network.lm_head.weight is network.embedding.weight
+    message = (
+        r"^freeze unties weights, whose place codes take: embedding\.weight and lm_head\.weight; "
+        r"keep_weight=True leaves them tied$"
+    )
+    with pytest.warns(UserWarning, match=message):
+        freeze(network, keep_weight=False)
+    assert not network.lm_head.keeps_weight
+    freeze(network, keep_weight=False)  # nothing is tied

@@ -10,6 +10,7 @@ from torch import nn
 from devices import on_devices
 from mxdot.gpu import MXTensor, PackedTensor
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
+from mxdot.nn import RECIPES as NAMED
 from mxdot.nn import MXLinear, Recipe, convert, freeze
 
 RECIPES = {
@@ -77,6 +78,35 @@ def test_one_graph(name):
     with torch.no_grad():
         result = torch.compile(net, fullgraph=True, backend="aot_eager")(x)
         assert torch.equal(result, net(x))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+@pytest.mark.parametrize("name", ["fp8_delayed", "mxfp8", "w8a8", "int4_weights"])
+def test_one_graph_where_biases_take_gradients(name):
+    """A layer after the first would have a gradient for its input, which codes refuse."""
+    torch.compiler.reset()
+    net, x = freeze(network(NAMED[name]), keep_weight=False), torch.randn(4, 72)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    result = compiled(x)
+    assert torch.equal(result, net(x))
+    with pytest.raises(ValueError, match=r"^keep_weight must be True of a frozen layer for grad"):
+        result.sum().backward()
+    net = net[0]
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    compiled(x).square().sum().backward()
+    gradient, net.bias.grad = net.bias.grad, None
+    net(x).square().sum().backward()
+    assert torch.equal(gradient, net.bias.grad)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", NAMED)
+def test_exported(name, gradients):
+    net, x = freeze(network(NAMED[name]), keep_weight=False), torch.randn(4, 72)
+    with torch.set_grad_enabled(gradients):
+        exported = torch.export.export(net, (x,))
+    assert torch.equal(exported.module()(x), net(x))
+    assert type(net[0].weight) is type(freeze(network(NAMED[name]), keep_weight=False)[0].weight)
 
 
 def test_a_weight_without_a_format_stays():

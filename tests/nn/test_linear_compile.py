@@ -1,12 +1,13 @@
 """torch.compile of networks changes no bit, and leaves the model's NumPy alone."""
 
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from mxdot.model import MX_FORMATS
 from mxdot.nn import RECIPES as NAMED
@@ -113,6 +114,40 @@ def test_a_network_is_exported(recipe, frozen):
     for node in exported.graph.nodes:
         if node.op == "call_function":
             assert str(node.target).startswith(("aten.", "mxdot.", "<built-in function getitem>"))
+
+
+GRAPHS = {
+    "mxfp8, training": 1,
+    "fp8_delayed, training": 1,
+    "int4_learned, training": 2,  # one more before the limits have begun
+    "w8a8, frozen": 1,
+    "w8a8, codes": 1,
+    "int4_weights, codes": 1,
+}
+
+
+@pytest.mark.parametrize(("case", "graphs"), GRAPHS.items(), ids=GRAPHS)
+def test_a_network_is_compiled_once(case, graphs):
+    """For one number of rows, and once more for others."""
+    name, state = case.split(", ")
+    net = network(replace(NAMED[name]), state == "frozen")  # a new recipe
+    if state == "codes":
+        freeze(net, keep_weight=False)
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(net, fullgraph=True, backend=counter)
+    for _ in range(3):
+        compiled(torch.randn(20, 64))
+    assert counter.frame_count == graphs
+    for rows in (24, 28, 20):
+        compiled(torch.randn(rows, 64))
+    net.load_state_dict(net.state_dict())
+    compiled(torch.randn(20, 64))
+    assert counter.frame_count == graphs + 1
+    for _ in range(2 * (state == "frozen")):  # a change takes a graph that quantises
+        net[0].weight.data += 1
+        compiled(torch.randn(20, 64))
+        compiled(torch.randn(20, 64))
+        assert counter.frame_count == graphs + 2
 
 
 CAPTURED = {

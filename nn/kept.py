@@ -1,0 +1,115 @@
+"""Kept weights: floats of a frozen layer, which say when they are changed.
+
+A frozen layer multiplies by codes made once. A change of its floats reaches it in two ways: methods
+of the Parameter that change it, and its `data`, tell the layer at once; the version of the tensor
+tells every pass that is not compiled.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol
+from weakref import WeakSet
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+NO_WRITES = ("requires_grad_", "detach_", "share_memory_")
+IN_PLACE = ("__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")))
+
+
+class Keeping(Protocol):
+    """The attributes of `MXLinear` that kept weights need."""
+
+    weight: Any
+    frozen: Any
+    mark: "tuple[int, int] | None"
+
+
+class KeptWeight(nn.Parameter):
+    """A Parameter whose changes are seen by the layers that keep its codes (`watch`)."""
+
+    @property
+    def data(self) -> Tensor:
+        """The tensor without gradients, of the Parameter's version. Who asks may change it."""
+        _tell(self)
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        torch.Tensor.data.__set__(self, value)  # pyright: ignore[reportAttributeAccessIssue]
+        _tell(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
+        values = self.detach().clone(memory_format=torch.preserve_format)
+        return memo.setdefault(id(self), nn.Parameter(values, self.requires_grad))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return nn.Parameter(self.detach(), self.requires_grad).__reduce_ex__(protocol)
+
+
+LAYERS = WeakIdKeyDictionary()  # of each KeptWeight: a WeakSet
+
+
+def changes(name: str) -> bool:
+    """Whether a function of this name changes its first argument."""
+    in_place = name.endswith("_") and not name.startswith("_") and name not in NO_WRITES
+    return in_place or name in IN_PLACE
+
+
+def _telling(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of Tensor that changes it, and tells the layers."""
+
+    @wraps(change)
+    def told(self: KeptWeight, *args: Any, **kwargs: Any) -> Any:
+        result = change(self, *args, **kwargs)
+        _tell(self)
+        return result
+
+    return told
+
+
+for _name in filter(changes, dir(Tensor)):
+    setattr(KeptWeight, _name, _telling(getattr(Tensor, _name)))
+
+
+def _tell(weight: KeptWeight) -> None:
+    """Make the next pass of each layer quantise again."""
+    for layer in LAYERS.get(weight, ()):
+        layer.frozen = None
+
+
+def watch(layer: Keeping) -> None:
+    """Let changes of the weight reach the layer, whose codes are those of the weight."""
+    if type(layer.weight) is nn.Parameter:
+        layer.weight.__class__ = KeptWeight
+    note(layer)
+
+
+def note(layer: Keeping) -> None:
+    """Take the weight for unchanged from here on, if it is a KeptWeight."""
+    layer.mark = _mark(layer.weight)
+    if layer.mark is not None:
+        LAYERS.setdefault(layer.weight, WeakSet()).add(layer)
+
+
+def unwatch(layer: Keeping) -> None:
+    """Undo `watch`; the weight is a plain Parameter again where no other layer keeps it."""
+    weight, layer.mark = layer.weight, None
+    if type(weight) is KeptWeight:
+        layers = LAYERS.get(weight, WeakSet())
+        layers.discard(layer)
+        if not layers:
+            weight.__class__ = nn.Parameter
+
+
+def is_changed(layer: Keeping) -> bool:
+    """Whether the weight that `watch` saw has other values, or may have."""
+    return layer.mark is not None and _mark(layer.weight) not in (None, layer.mark)
+
+
+def _mark(weight: Tensor) -> tuple[int, int] | None:
+    """Memory and version of a kept weight; None for others, which cannot be watched."""
+    if type(weight) is not KeptWeight:
+        return None
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version

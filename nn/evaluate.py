@@ -29,6 +29,7 @@ class OutputErrors:
     error: float = 0.0
     product: float = 0.0
     largest: float = 0.0  # error
+    different: int = 0  # outputs that do not equal the reference's
 
     def add(self, results: Tensor, references: Tensor) -> None:
         """More outputs and their reference, of one shape."""
@@ -41,6 +42,12 @@ class OutputErrors:
         self.error += float(error @ error)
         if len(x):
             self.largest = max(self.largest, float(error.abs().max()))
+            self.different += int((x != y).sum())
+
+    @property
+    def differing(self) -> float:
+        """Share of the outputs that do not equal the reference's."""
+        return self.different / max(self.count, 1)
 
     @property
     def cosine(self) -> float:
@@ -94,16 +101,17 @@ class Evaluation:
 
     def __str__(self) -> str:
         columns = ["layer", *METRICS.values(), f"{METRICS[self.metric]} in the model", "kernel"]
-        lines = [_row(columns), _row(["---"] * len(columns))]
+        lines = [row_text(columns), row_text(["---"] * len(columns))]
         for layer in self.layers:
             within = _shown(layer.within, self.metric)
-            lines.append(_row([layer.name, *_all(layer.alone), within, layer.kernel]))
+            lines.append(row_text([layer.name, *_all(layer.alone), within, layer.kernel]))
         whole = _all(self.whole)
-        lines.append(_row([WHOLE, *whole, _shown(self.whole, self.metric), ""]))
+        lines.append(row_text([WHOLE, *whole, _shown(self.whole, self.metric), ""]))
         return "\n".join(lines)
 
 
-def _row(cells: Iterable[str]) -> str:
+def row_text(cells: Iterable[str]) -> str:
+    """A row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -150,7 +158,7 @@ def evaluate(
             reference_output, wanted = _observed(reference, others, batch, index)
             output, calls = _observed(model, layers, batch, index)
             _compare(errors, layers, calls, wanted)
-            whole.add(_first(output), _first(reference_output))
+            whole.add(first_tensor(output), first_tensor(reference_output))
     if not whole.count:
         raise ValueError("batches must hold at least one batch with an output, not none")
     called = tuple(layer for layer in errors.values() if layer.alone.count)
@@ -219,7 +227,7 @@ def _compare(
             of_layer.alone.add(layer(x.to(dtype)), there)
 
 
-def _first(output: Any) -> Tensor:
+def first_tensor(output: Any) -> Tensor:
     """The tensor of an output, or its first."""
     if isinstance(output, Tensor):
         return output

@@ -1,7 +1,7 @@
 """mxdot.nn: layers of networks whose products are mxdot.gpu's, recipes, conversion, calibration."""
 
 from .calibrate import calibrate
-from .convert import convert, freeze
+from .convert import convert, freeze, quantize_
 from .evaluate import Evaluation, evaluate
 from .limits import advance_scales
 from .linear import MXLinear, kernel_of
@@ -20,5 +20,6 @@ __all__ = [
     "evaluate",
     "freeze",
     "kernel_of",
+    "quantize_",
     "quantized_init",
 ]

@@ -1,8 +1,13 @@
-"""convert: a model's linear layers become MXLinear; freeze: they keep quantised weights."""
+"""convert: a model's linear layers become MXLinear; freeze: they keep quantised weights.
+
+quantize_: both in one call, as torchao names it.
+"""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from glob import escape
+from typing import Any
 
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -10,6 +15,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from .linear import MXLinear, as_recipe
 from .recipe import Recipe, layer_names
+from .recipes import recipe_of
 
 NO_PRODUCTS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # whatever their weights
 ADDED = ("pos", "emb", "token", "bias", "table", "mask")  # in names of what is no matrix
@@ -170,3 +176,33 @@ def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
     for layer in layers:
         layer.freeze(keep_weight)
     return model
+
+
+def quantize_(
+    model: nn.Module,
+    config: Recipe | str | Mapping[str, Any] = "mxfp8",
+    filter_fn: Callable[[nn.Module, str], bool] | None = None,
+) -> None:
+    """Make every torch.nn.Linear in `model` an MXLinear that holds codes alone, in place.
+
+    As `torchao.quantization.quantize_`, for inference: `convert`, then `freeze` of these layers
+    with keep_weight=False. config: a Recipe, a name of RECIPES, or fields of a Recipe by name.
+    filter_fn: takes a layer and its name, and says whether it is quantised; None takes all.
+    Raises TypeError or ValueError as `convert` does, and for a model that is a Linear itself.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, nn.Linear):
+        raise ValueError("model must hold its torch.nn.Linear, not be one")
+    if not (filter_fn is None or callable(filter_fn)):
+        raise TypeError(f"filter_fn must take a layer and its name, or be None, not {filter_fn!r}")
+    recipe = recipe_of(config)
+    before = {id(module) for module in model.modules()}
+    linear, _ = _layers_with_products(model)
+    skip = []
+    if filter_fn is not None:
+        skip = [escape(name) for name, layer in linear.items() if not filter_fn(layer, name)]
+    convert(model, recipe, skip)
+    for module in model.modules():
+        if isinstance(module, MXLinear) and id(module) not in before:
+            module.freeze(keep_weight=False)

@@ -3,6 +3,7 @@
 from .calibrate import calibrate
 from .convert import convert, freeze, quantize_
 from .evaluate import Evaluation, evaluate
+from .experts import MXExperts
 from .limits import advance_scales
 from .linear import MXLinear, kernel_of
 from .quantized_init import quantized_init
@@ -12,6 +13,7 @@ from .recipes import RECIPES
 __all__ = [
     "RECIPES",
     "Evaluation",
+    "MXExperts",
     "MXLinear",
     "Recipe",
     "advance_scales",

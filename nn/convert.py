@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 
+from .experts import MXExperts, is_stacked
 from .linear import MXLinear, as_recipe
 from .recipe import Recipe, layer_names
 from .recipes import recipe_of
@@ -24,6 +25,7 @@ ADDED = ("pos", "emb", "token", "bias", "table", "mask")  # in names of what is 
 def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] = ()) -> nn.Module:
     """Replace every torch.nn.Linear in `model` by an MXLinear with the same parameters.
 
+    Stacked experts of a mixture become MXExperts, where limits are ``current``.
     The model is changed in place and returned; a Linear itself returns its replacement. Parameters
     stay the same objects, so optimisers and tied weights keep working. Subclasses of Linear,
     MXLinear among them, are left alone: they may compute something else. So are a Linear whose
@@ -42,7 +44,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     recipe = as_recipe(recipe)
     skip = layer_names("skip", skip)
-    linear, others = _layers_with_products(model)
+    linear, others = _layers_with_products(model, recipe)
     for pattern in skip:
         if not any(fnmatchcase(name, pattern) for name in (*linear, *others)):
             raise ValueError(
@@ -51,7 +53,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     patterns = (*skip, *recipe.high_precision)
     kept = _matching({**linear, **others}, patterns)
     made = {
-        id(module): MXLinear.from_linear(module, recipe)
+        id(module): _replacement(module, recipe)
         for module in linear.values()
         if id(module) not in kept
     }
@@ -79,8 +81,14 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     return model
 
 
+def _replacement(module: nn.Module, recipe: Recipe) -> nn.Module:
+    if isinstance(module, nn.Linear):
+        return MXLinear.from_linear(module, recipe)
+    return MXExperts(module, recipe)
+
+
 def _instead(
-    model: nn.Module, linear: Mapping[str, nn.Linear], others: Mapping[str, nn.Module]
+    model: nn.Module, linear: Mapping[str, nn.Module], others: Mapping[str, nn.Module]
 ) -> str:
     """Advice for a model without a Linear to convert, by its other modules."""
     if linear:
@@ -94,8 +102,8 @@ def _instead(
 
 
 def _layers_with_products(
-    model: nn.Module,
-) -> tuple[dict[str, nn.Linear], dict[str, nn.Module]]:
+    model: nn.Module, recipe: Recipe
+) -> tuple[dict[str, nn.Module], dict[str, nn.Module]]:
     """Layers to replace, and others that multiply in high precision, by all their names."""
     named = dict(model.named_modules(remove_duplicate=False))
     never_called = {
@@ -104,16 +112,21 @@ def _layers_with_products(
         if isinstance(module, nn.MultiheadAttention)
         and type(module).forward is nn.MultiheadAttention.forward
     }
-    linear: dict[str, nn.Linear] = {}
+    linear: dict[str, nn.Module] = {}
     others: dict[str, nn.Module] = {}
     for name, module in named.items():
         if id(module) in never_called:
             others[name] = module
-        elif type(module) is nn.Linear and not _has_own_call(module):
+        elif _is_converted(module, recipe):
             linear[name] = module
-        elif not isinstance(module, MXLinear) and _has_products(module):
+        elif not isinstance(module, MXLinear | MXExperts) and _has_products(module):
             others[name] = module
     return linear, others
+
+
+def _is_converted(module: nn.Module, recipe: Recipe) -> bool:
+    fits = type(module) is nn.Linear or is_stacked(module, recipe)
+    return fits and not _has_own_call(module)
 
 
 def _has_products(module: nn.Module) -> bool:
@@ -169,8 +182,11 @@ def turn_off_fused_path(module: nn.Module) -> None:
 
 
 def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
-    """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none."""
-    layers = [module for module in model.modules() if isinstance(module, MXLinear)]
+    """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none.
+
+    MXExperts are frozen too.
+    """
+    layers = [module for module in model.modules() if isinstance(module, MXLinear | MXExperts)]
     if not layers:
         raise ValueError("model must have an MXLinear to freeze, not none")
     for layer in layers:
@@ -187,7 +203,8 @@ def quantize_(
 
     As `torchao.quantization.quantize_`, for inference: `convert`, then `freeze` of these layers
     with keep_weight=False. config: a Recipe, a name of RECIPES, or fields of a Recipe by name.
-    filter_fn: takes a layer and its name, and says whether it is quantised; None takes all.
+    filter_fn: takes a layer (a torch.nn.Linear, or stacked experts) and its name, and says whether
+    it is quantised; None takes all.
     Raises TypeError or ValueError as `convert` does, and for a model that is a Linear itself.
     """
     if not isinstance(model, nn.Module):
@@ -198,11 +215,11 @@ def quantize_(
         raise TypeError(f"filter_fn must take a layer and its name, or be None, not {filter_fn!r}")
     recipe = recipe_of(config)
     before = {id(module) for module in model.modules()}
-    linear, _ = _layers_with_products(model)
+    linear, _ = _layers_with_products(model, recipe)
     skip = []
     if filter_fn is not None:
         skip = [escape(name) for name, layer in linear.items() if not filter_fn(layer, name)]
     convert(model, recipe, skip)
-    for module in model.modules():
-        if isinstance(module, MXLinear) and id(module) not in before:
+    for module in [*model.modules()]:
+        if isinstance(module, MXLinear | MXExperts) and id(module) not in before:
             module.freeze(keep_weight=False)

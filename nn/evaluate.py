@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..model.errors import choice
 from .batches import Batch, check_batches, evaluation_mode, run
+from .experts import MXExperts
 from .linear import MXLinear
 
 METRICS = {"sqnr": "SQNR, dB", "cosine": "cosine", "mse": "MSE"}
@@ -123,7 +124,7 @@ def _shown(errors: OutputErrors, metric: str) -> str:
     return FORMATS[metric].format(getattr(errors, metric))
 
 
-Calls = dict[str, list[tuple[Tensor, Tensor]]]
+Calls = dict[str, list[tuple[tuple[Tensor, ...], Tensor]]]
 
 
 def evaluate(
@@ -131,9 +132,9 @@ def evaluate(
 ) -> Evaluation:
     """The errors of `model`'s layers and of its output against those of `reference`.
 
-    model: a network with MXLinears, converted, frozen or made quantised. reference: the network
-    that it stands for, with layers of the same names, which take and give tensors of the same
-    shapes; not the same object: `copy.deepcopy` a model before `convert`.
+    model: a network with MXLinears or MXExperts, converted, frozen or made quantised.
+    reference: the network that it stands for, with layers of the same names, which take and give
+    tensors of the same shapes; not the same object: `copy.deepcopy` a model before `convert`.
     batches: as `calibrate` takes them. Both run in evaluation mode, without gradients and
     uncompiled; the outputs of one batch are kept at a time.
     metric: ``sqnr``, ``cosine`` or ``mse``. Of an output that is a tuple, a list or a mapping the
@@ -147,7 +148,7 @@ def evaluate(
             raise TypeError(f"{name} must be a torch.nn.Module, not {type(each).__name__}")
     choice("metric", metric, METRICS)
     check_batches(batches)
-    layers = {n: each for n, each in model.named_modules() if isinstance(each, MXLinear)}
+    layers = _layers(model)
     if not layers:
         raise ValueError("model must have an MXLinear to evaluate, not none")
     others = _others(layers, reference)
@@ -172,7 +173,18 @@ def evaluate(
     return Evaluation(called, whole, metric)
 
 
-def _others(layers: Mapping[str, MXLinear], reference: nn.Module) -> dict[str, nn.Module]:
+def _layers(model: nn.Module) -> dict[str, MXLinear | MXExperts]:
+    """Layers that are compared: experts whole."""
+    named = dict(model.named_modules())
+    whole = tuple(f"{name}." for name, each in named.items() if isinstance(each, MXExperts))
+    return {
+        name: each
+        for name, each in named.items()
+        if isinstance(each, MXLinear | MXExperts) and not name.startswith(whole)
+    }
+
+
+def _others(layers: Mapping[str, nn.Module], reference: nn.Module) -> dict[str, nn.Module]:
     """The reference's layers of the same names."""
     named = dict(reference.named_modules())
     missing = [repr(name) for name in layers if name not in named]
@@ -195,8 +207,9 @@ def _observed(
             def record(
                 _: Any, args: tuple[Tensor, ...], kwargs: Any, y: Tensor, name: str = name
             ) -> None:
-                x = args[0] if args else kwargs["input"]
-                calls[name].append((x.clone(), y.clone()))  # networks may change them in place
+                given = (*args, *kwargs.values())
+                # Networks may change them in place.
+                calls[name].append((tuple(x.clone() for x in given), y.clone()))
 
             handle = layer.register_forward_hook(record, with_kwargs=True)
             stack.callback(handle.remove)
@@ -205,7 +218,7 @@ def _observed(
 
 def _compare(
     errors: Mapping[str, LayerErrors],
-    layers: Mapping[str, MXLinear],
+    layers: Mapping[str, MXLinear | MXExperts],
     results: Calls,
     references: Calls,
 ) -> None:
@@ -216,15 +229,17 @@ def _compare(
                 f"model must call layer {name!r} as often as reference, {counts[1]} times, not "
                 f"{counts[0]}"
             )
-        for (_, here), (x, there) in zip(results[name], references[name], strict=True):
+        for (_, here), ((x, *routes), there) in zip(results[name], references[name], strict=True):
             if here.shape != there.shape:
                 shapes = f"{tuple(there.shape)}, not {tuple(here.shape)}"
                 raise ValueError(f"outputs of layer {name!r} must have the same shape, {shapes}")
             of_layer.within.add(here, there)
             layer = layers[name]
             # Not that of its output, which autocast inside the model may have set.
-            dtype = layer.weight.dtype if layer.keeps_weight else here.dtype
-            of_layer.alone.add(layer(x.to(dtype)), there)
+            dtype = here.dtype
+            if layer.keeps_weight:
+                dtype = layer.dtype if isinstance(layer, MXExperts) else layer.weight.dtype
+            of_layer.alone.add(layer(x.to(dtype), *routes), there)
 
 
 def first_tensor(output: Any) -> Tensor:

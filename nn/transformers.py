@@ -26,6 +26,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from ..gpu.tensors.container import Container, holds_codes
 from ..model.errors import choice, flag
 from .convert import convert
+from .experts import MXExperts
 from .linear import MXLinear
 from .recipe import Recipe, layer_names
 from .recipes import recipe_fields, recipe_of
@@ -77,6 +78,7 @@ class MXDotQuantizer(HfQuantizer):
         settings = self.quantization_config
         convert(model, recipe_of(settings.recipe), skip=self._skipped(model))
         if self.pre_quantized and settings.freeze:
+            _freeze_experts(model)
             for layer in _layers(model):
                 layer.freeze(keep_weight=False)
                 codes = layer.weight.data
@@ -103,7 +105,9 @@ class MXDotQuantizer(HfQuantizer):
         return Quantize()
 
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
-        """Make codes of the parts that were read."""
+        """Make codes of the parts that were read, and of experts."""
+        if not self.pre_quantized and self.quantization_config.freeze:
+            _freeze_experts(model)
         for layer in (
             _layers(model) if self.pre_quantized and self.quantization_config.freeze else ()
         ):
@@ -169,6 +173,13 @@ class Quantize(ConversionOps):
         if missing_keys is not None:
             missing_keys.discard(full_layer_name)
         return {}
+
+
+def _freeze_experts(model: nn.Module) -> None:
+    """Make layers of codes of stacked experts, which files hold for each expert."""
+    for module in [*model.modules()]:
+        if isinstance(module, MXExperts):
+            module.freeze(keep_weight=False)
 
 
 def _layers(model: nn.Module) -> Iterator[MXLinear]:

@@ -188,7 +188,7 @@ def _end_to_end(
             fresh=args.fresh,
         )
     _say(args, f"end to end, {network.inputs}:", end_to_end_table(rows, reference))
-    files = [*files, write_end_to_end(rows, args.output)]
+    files = [*files, *write_end_to_end(rows, args.output)]
     _finish(args, network, files, layers=layers, networks=end_to_end_lines(rows))
     return 1 if any(row.error is not None for row in rows) else 0
 

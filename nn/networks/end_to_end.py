@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from torch.nn.functional import cross_entropy
 
 from ...model import Accumulator
 from ...model.accumulators import accumulator
+from ...util.charts import Entry, Picture, save
+from ...util.charts.layers import axis, level, lines, panel, points
+from ...util.charts.palette import MANY, SHAPES
 from ...util.jobs import Backend, Observer, results_of
 from ...util.jobs import run as run_tasks
 from ...util.keys import fingerprint, task_key, version_of
@@ -248,17 +252,17 @@ def end_to_end_table(rows: Sequence[EndToEnd], reference: str) -> str:
     texts, causal = any(r.perplexity is not None for r in rows), any(r.tokens for r in rows)
     columns += ["perplexity"] * texts
     columns += [f"tokens other than {reference}'s", "the first"] * causal
-    lines = [row_text(columns), row_text(["---"] * len(columns))]
+    table = [row_text(columns), row_text(["---"] * len(columns))]
     for row in rows:
         cells = [row.name, row.accumulator or "-"]
         if row.error is not None:
-            lines.append(row_text([*cells, row.error]))
+            table.append(row_text([*cells, row.error]))
             continue
         cells += [f"{row.sqnr_db:.1f}", f"{row.cosine:.6f}"]
         cells += [_perplexity(row)] * texts
         cells += [_count(row), _first(row)] * causal
-        lines.append(row_text(cells))
-    return "\n".join(lines)
+        table.append(row_text(cells))
+    return "\n".join(table)
 
 
 def _perplexity(row: EndToEnd) -> str:
@@ -282,19 +286,73 @@ def difference_table(evaluation: Evaluation) -> str:
     """Layers of a machine against the reference's: outputs that differ, and SQNR."""
     columns = ("layer", "outputs that differ", "SQNR, dB")
     inside = ("differ in the model", "SQNR in the model, dB")
-    lines = [row_text([*columns, *inside]), row_text(["---"] * 5)]
+    table = [row_text([*columns, *inside]), row_text(["---"] * 5)]
     layers = [(layer.name, layer.alone, layer.within) for layer in evaluation.layers]
     for name, alone, within in [*layers, (WHOLE, evaluation.whole, evaluation.whole)]:
         cells = [name]
         for errors in (alone, within):
             cells += [f"{errors.differing:.2%}", f"{errors.sqnr:.1f}"]
-        lines.append(row_text(cells))
-    return "\n".join(lines)
+        table.append(row_text(cells))
+    return "\n".join(table)
 
 
-def write_end_to_end(rows: Sequence[EndToEnd], directory: Path) -> Path:
-    """Write `end_to_end.csv`, a line for each row."""
-    return write_csv(directory / "end_to_end.csv", records(EndToEnd, rows))
+def write_end_to_end(rows: Sequence[EndToEnd], directory: Path) -> list[Path]:
+    """Write `end_to_end.csv`, a line for each row, and `end_to_end.svg` of fraction bits."""
+    drawn = sweep_picture(rows)
+    pictures = [] if drawn is None else save(drawn, directory / "end_to_end", ["svg"])
+    return [write_csv(directory / "end_to_end.csv", records(EndToEnd, rows)), *pictures]
+
+
+# The picture --------------------------------------------------------------------------------------
+
+
+def sweep_picture(rows: Sequence[EndToEnd]) -> Picture | None:
+    """SQNR, and perplexity where it is known, against fraction bits; None for no such accumulator.
+
+    Accumulators without fraction bits are levels, and so is the perplexity of float32.
+    """
+    placed = {row: bits for row in rows if (bits := _fraction_bits(row)) is not None}
+    if not placed:
+        return None
+    families = dict.fromkeys(map(_family, placed))
+    looks = dict(zip(families, zip(cycle(MANY), cycle(SHAPES)), strict=False))
+    shown = {"sqnr_db": "SQNR to float32, dB", "perplexity": "perplexity"}
+    across = [min(placed.values()) - 0.5, max(placed.values()) + 0.5]
+    panels = []
+    for name, title in shown.items():
+        values = [
+            {"x": bits, "y": getattr(row, name), "colour": look[0], "shape": look[1], "line": line}
+            for row, bits in placed.items()
+            for line, look in [(_family(row), looks[_family(row)])]
+            if _is_finite(getattr(row, name))
+        ]
+        if not values:
+            continue
+        levels = [
+            part
+            for row in rows
+            if row not in placed and _is_finite(getattr(row, name))
+            for part in level(getattr(row, name), row.name)
+        ]
+        axes = axis("fraction bits", domain=across), axis(title)
+        panels.append(panel(title, *axes, *levels, lines(values), points(values)))
+    legend = [Entry(name, *look) for name, look in looks.items()]
+    title = "A network through accumulators, end to end"
+    return Picture("end_to_end", title, panels, legend=legend, columns=2) if panels else None
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _fraction_bits(row: EndToEnd) -> int | None:
+    rule = None if row.accumulator is None else accumulator(row.accumulator)
+    return getattr(rule, "fraction_bits", None)
+
+
+def _family(row: EndToEnd) -> str:
+    """Name of the row without its fraction bits."""
+    return row.name.partition(":")[0]
 
 
 def end_to_end_lines(rows: Sequence[EndToEnd]) -> list[dict[str, Any]]:

@@ -247,6 +247,9 @@ def test_a_sweep_of_accumulators_goes_on(saved, tmp_path, capsys):
     assert main(["evaluate", directory, "--accumulator", "aligned:4..6/2", *options]) == 0
     said = json.loads(capsys.readouterr().out)
     assert {path: path.stat().st_mtime_ns for path in before} == before
+    drawn = (tmp_path / "out" / "end_to_end.svg").read_text()
+    assert "SQNR to float32, dB" in drawn
+    assert ">perplexity<" not in drawn  # of random tokens
     names = [row["name"] for row in said["networks"]]
     assert names == ["float32", "mxfp8 aligned:4", "mxfp8 aligned:6"]
     assert said["networks"][1]["sqnr_db"] < said["networks"][2]["sqnr_db"]

@@ -6,7 +6,8 @@ The modules that it replaces are those of transformers (Mixtral, gpt-oss, DeepSe
 H), and for each token the indices and weights of its experts, (T, k) each.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ class MXExperts(nn.Module):
         kept = dict(vars(experts))
         for kind in ("_parameters", "_buffers", "_modules"):
             kept[kind] = dict(kept[kind])
-        vars(self).update(kept)
+        self.__dict__.update(kept)
         self.kind, self.recipe, self.frozen = type(experts), recipe, {}
 
     # Weights --------------------------------------------------------------------------------------
@@ -202,29 +203,15 @@ class MXExperts(nn.Module):
         return y
 
     def _grouped(self, name: str, x: Tensor, ends: Tensor, dtype: torch.dtype) -> Tensor:
-        weight, frozen = self._held(name), self.frozen.get(name)
-        activation = self.recipe.quantizer("activation")
+        frozen = self.frozen.get(name)
+        stacked: Any = frozen if isinstance(frozen, Tensor) else None
         is_plain = not (torch.is_grad_enabled() and x.requires_grad)
-        if isinstance(frozen, Tensor) and is_plain and _is_aligned(frozen, dtype):
-            values = activation.values(x, False).to(dtype)
-            product = grouped_mm(values, frozen.to(dtype).mT, offs=ends.to(torch.int32))
+        if stacked is not None and is_plain and _is_aligned(stacked, dtype):
+            values = self.recipe.quantizer("activation").values(x, False).to(dtype)
+            product = grouped_mm(values, stacked.to(dtype).mT, offs=ends.to(torch.int32))
             rows = torch.arange(len(x), device=x.device)
             return product.masked_fill((rows >= ends[-1])[:, None], 0)  # they are not written
-        if isinstance(weight, nn.ModuleList):
-            features = weight[0].out_features
-            products = [layer.multiply for layer in weight]
-        else:
-            features = weight.shape[2 if self.is_transposed else 1]
-            parts, rule = [*self._experts_of(weight)], self._rule(weight)
-            kept = [None] * len(parts) if frozen is None else frozen
-
-            def products_of(e: int) -> Any:
-                return lambda rows: LayerProduct.apply(
-                    rows, parts[e], None, None, None, False, features, kept[e], rule, activation,
-                    self.recipe, dtype,
-                )  # fmt: skip
-
-            products = [products_of(e) for e in range(len(parts))]
+        features, products = self._products(name, dtype)
         made, start = [], 0
         for multiply, end in zip(products, ends.tolist(), strict=True):
             if end > start:
@@ -232,6 +219,25 @@ class MXExperts(nn.Module):
             start = end
         made.append(x.new_zeros((len(x) - start, features), dtype=dtype))
         return torch.cat(made)
+
+    def _products(
+        self, name: str, dtype: torch.dtype
+    ) -> tuple[int, list[Callable[[Tensor], Tensor]]]:
+        """N, and for each expert what makes (rows, N) of its rows."""
+        weight = self._held(name)
+        if isinstance(weight, nn.ModuleList):
+            layers = [layer for layer in weight if isinstance(layer, MXLinear)]
+            return layers[0].out_features, [layer.multiply for layer in layers]
+        features = weight.shape[2 if self.is_transposed else 1]
+        parts = [*self._experts_of(weight)]
+        kept = self.frozen.get(name, [None] * len(parts))
+        activation, rule = self.recipe.quantizer("activation"), self._rule(weight)
+
+        def product(part: Tensor, frozen: Operand | None, rows: Tensor) -> Any:
+            rules = features, frozen, rule, activation, self.recipe, dtype
+            return LayerProduct.apply(rows, part, None, None, None, False, *rules)
+
+        return features, [partial(product, *pair) for pair in zip(parts, kept, strict=True)]
 
     def extra_repr(self) -> str:
         return f"experts={self.num_experts}, kernel={self.kernel!r}, recipe={self.recipe}"

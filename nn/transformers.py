@@ -97,9 +97,9 @@ class MXDotQuantizer(HfQuantizer):
 
     def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
         """Whether a tensor that is read is the weight of a layer that holds codes."""
-        name, _, tensor = param_name.rpartition(".")
-        is_own = isinstance(model.get_submodule(name), MXLinear)
-        return self.quantization_config.freeze and tensor == "weight" and is_own
+        name = param_name.removesuffix(".weight")
+        is_own = name != param_name and isinstance(model.get_submodule(name), MXLinear)
+        return self.quantization_config.freeze and is_own
 
     def get_quantize_ops(self) -> ConversionOps:
         return Quantize()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ class Case:
     def label(self) -> str:
         return self.name
 
-    @cached_property
+    @property
     def key(self) -> str:
         versions = [version_of(name) for name in ("torch", "transformers")]
         return task_key(

@@ -166,15 +166,16 @@ def run_cases(
     """A row for the network as it is, and one for each recipe; results are kept in `directory`.
 
     reference: the name whose tokens the others are compared with. skip: see `mxdot.nn.convert`.
-    told: takes a line per warning. fresh: forget kept results first.
+    told: takes a line per warning, as in `evaluate_network`. fresh: forget kept results first.
     """
+    _check(network, named, skip, told)
     digest = digest_of(network)
     cases = [
         Case(name, recipe, tuple(skip), network, digest)
         for name, recipe in ({ORIGINAL: None} | dict(named)).items()
     ]
-    with telling(told):
-        backend = Backend(_here, 1)
+    backend = Backend(_here, 1)
+    with telling(lambda line: None):  # told above
         outcomes = run_tasks(cases, results_of(directory, backend, fresh), backend, observer)
     kept = {case.name: outcomes[case.key] for case in cases}
     tokens = (kept[reference].value or {}).get("tokens")
@@ -182,6 +183,19 @@ def run_cases(
         EndToEnd.of(case, kept[case.name], network, None if case.name == reference else tokens)
         for case in cases
     ]
+
+
+def _check(
+    network: Network,
+    named: Mapping[str, Recipe],
+    skip: Sequence[str],
+    told: Callable[[str], None],
+) -> None:
+    """Refuse layers of `skip` and inputs that the network does not have, before any case runs."""
+    with telling(told):
+        by_recipe(network, next(iter(named.values())), skip)
+    with evaluation_mode(network.model), taking_inputs(network):
+        run(network.model, network.batches[0], 0)
 
 
 def _about(doc: str, unit: str | None = None) -> Any:

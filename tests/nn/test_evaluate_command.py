@@ -380,6 +380,7 @@ def test_damaged_index(saved, index, said, capsys):
         (["--accumulator", "aligne:9"], "accumulator must be one of "),
         (["--recipe", "w8a8", "--accumulator", "int31"], "accumulator must be one of "),
         (["--recipe", "mxfp8", "--accumulator", "int32"], "integer"),
+        (["--accumulator", "exact", "--skip", "nothing", *SHORT], "skip must name layers of the"),
         (["--fresh"], "fresh has no effect without machine or accumulator"),
         (["--metric", "loss"], "metric must be one of sqnr, cosine, mse, not 'loss'"),
         (["--device", "tpu"], "device must be one of cpu, cuda, not 'tpu'"),

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..model import Accumulator, Machine, accumulator
-from ..model.accumulators.hardware import hardware_of, hint, operands_of
+from ..model.accumulators.hardware import hardware_of, machine_named, operands_of
 from ..model.blocks import LARGEST_BLOCK
-from ..model.errors import choice, integer, nearest, one_line
+from ..model.errors import choice, integer, one_line
 from ..model.formats import BLOCK_SCALES, E8M0, MX_FORMATS
 from ..model.formats.table import pairs_text
 from ..model.quantize import BLOCK, SCALE_RULES
 from ..util.files import write_file
-from .completion import machines
 from .output import add_json_option, is_json_printed, write_json_file
 from .places import output_file
 
@@ -168,14 +167,7 @@ def run(args: argparse.Namespace) -> int:
 def _rule(args: argparse.Namespace) -> Accumulator:
     if args.machine is None:
         return accumulator(args.accumulator)
-    try:
-        rule = accumulator(args.machine)
-    except ValueError:
-        rule = None
-    if isinstance(rule, Machine):
-        return rule
-    near = hint(args.machine) or nearest(args.machine, machines())
-    raise ValueError(f"machine must be one of `mxdot machines`, not {args.machine!r}{near}")
+    return machine_named(args.machine)
 
 
 def _title(rule: Accumulator) -> str:

@@ -11,8 +11,9 @@ WIDTH = 100
 """Characters of a line without a terminal."""
 
 
-def console(width: int = WIDTH) -> "Console":
+def console(width: int = WIDTH, *, stderr: bool = False) -> "Console":
     """Console that prints brackets and colons as they are; `width` without a terminal."""
     from rich.console import Console
 
-    return Console(width=None if os.isatty(1) else width, markup=False, emoji=False)
+    known = os.isatty(2 if stderr else 1)
+    return Console(width=None if known else width, stderr=stderr, markup=False, emoji=False)

@@ -1,8 +1,9 @@
 """mxdot.nn: layers of networks whose products are mxdot.gpu's, recipes, conversion, calibration."""
 
 from .calibrate import calibrate
-from .convert import convert, freeze
+from .convert import convert, freeze, quantize_
 from .evaluate import Evaluation, evaluate
+from .experts import MXExperts
 from .limits import advance_scales
 from .linear import MXLinear, kernel_of
 from .quantized_init import quantized_init
@@ -12,6 +13,7 @@ from .recipes import RECIPES
 __all__ = [
     "RECIPES",
     "Evaluation",
+    "MXExperts",
     "MXLinear",
     "Recipe",
     "advance_scales",
@@ -20,5 +22,6 @@ __all__ = [
     "evaluate",
     "freeze",
     "kernel_of",
+    "quantize_",
     "quantized_init",
 ]

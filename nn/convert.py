@@ -1,16 +1,23 @@
-"""convert: a model's linear layers become MXLinear; freeze: they keep quantised weights."""
+"""convert: a model's linear layers become MXLinear; freeze: they keep quantised weights.
+
+quantize_: both in one call, as torchao names it.
+"""
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from glob import escape
+from typing import Any
 
 from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 
+from .experts import MXExperts, is_stacked
 from .linear import MXLinear, as_recipe
 from .recipe import Recipe, layer_names
+from .recipes import recipe_of
 
 NO_PRODUCTS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # whatever their weights
 ADDED = ("pos", "emb", "token", "bias", "table", "mask")  # in names of what is no matrix
@@ -19,6 +26,7 @@ ADDED = ("pos", "emb", "token", "bias", "table", "mask")  # in names of what is 
 def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] = ()) -> nn.Module:
     """Replace every torch.nn.Linear in `model` by an MXLinear with the same parameters.
 
+    Stacked experts of a mixture become MXExperts, where limits are ``current``.
     The model is changed in place and returned; a Linear itself returns its replacement. Parameters
     stay the same objects, so optimisers and tied weights keep working. Subclasses of Linear,
     MXLinear among them, are left alone: they may compute something else. So are a Linear whose
@@ -37,7 +45,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     recipe = as_recipe(recipe)
     skip = layer_names("skip", skip)
-    linear, others = _layers_with_products(model)
+    linear, others = _layers_with_products(model, recipe)
     for pattern in skip:
         if not any(fnmatchcase(name, pattern) for name in (*linear, *others)):
             raise ValueError(
@@ -46,7 +54,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     patterns = (*skip, *recipe.high_precision)
     kept = _matching({**linear, **others}, patterns)
     made = {
-        id(module): MXLinear.from_linear(module, recipe)
+        id(module): _replacement(module, recipe)
         for module in linear.values()
         if id(module) not in kept
     }
@@ -74,8 +82,14 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     return model
 
 
+def _replacement(module: nn.Module, recipe: Recipe) -> nn.Module:
+    if isinstance(module, nn.Linear):
+        return MXLinear.from_linear(module, recipe)
+    return MXExperts(module, recipe)
+
+
 def _instead(
-    model: nn.Module, linear: Mapping[str, nn.Linear], others: Mapping[str, nn.Module]
+    model: nn.Module, linear: Mapping[str, nn.Module], others: Mapping[str, nn.Module]
 ) -> str:
     """Advice for a model without a Linear to convert, by its other modules."""
     if linear:
@@ -89,8 +103,8 @@ def _instead(
 
 
 def _layers_with_products(
-    model: nn.Module,
-) -> tuple[dict[str, nn.Linear], dict[str, nn.Module]]:
+    model: nn.Module, recipe: Recipe
+) -> tuple[dict[str, nn.Module], dict[str, nn.Module]]:
     """Layers to replace, and others that multiply in high precision, by all their names."""
     named = dict(model.named_modules(remove_duplicate=False))
     never_called = {
@@ -99,16 +113,21 @@ def _layers_with_products(
         if isinstance(module, nn.MultiheadAttention)
         and type(module).forward is nn.MultiheadAttention.forward
     }
-    linear: dict[str, nn.Linear] = {}
+    linear: dict[str, nn.Module] = {}
     others: dict[str, nn.Module] = {}
     for name, module in named.items():
         if id(module) in never_called:
             others[name] = module
-        elif type(module) is nn.Linear and not _has_own_call(module):
+        elif _is_converted(module, recipe):
             linear[name] = module
-        elif not isinstance(module, MXLinear) and _has_products(module):
+        elif not isinstance(module, MXLinear | MXExperts) and _has_products(module):
             others[name] = module
     return linear, others
+
+
+def _is_converted(module: nn.Module, recipe: Recipe) -> bool:
+    fits = type(module) is nn.Linear or is_stacked(module, recipe)
+    return fits and not _has_own_call(module)
 
 
 def _has_products(module: nn.Module) -> bool:
@@ -166,12 +185,18 @@ def turn_off_fused_path(module: nn.Module) -> None:
 def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
     """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none.
 
-    A UserWarning names weights that other modules have too, and keep as floats, where codes replace
-    them.
+    MXExperts are frozen too. A UserWarning names weights that other modules have too, and keep as
+    floats, where codes replace them.
     """
-    layers = [module for module in model.modules() if isinstance(module, MXLinear)]
+    layers = [module for module in model.modules() if isinstance(module, MXLinear | MXExperts)]
     if not layers:
         raise ValueError("model must have an MXLinear to freeze, not none")
+    _freeze(model, layers, keep_weight)
+    return model
+
+
+def _freeze(model: nn.Module, layers: Iterable[MXLinear | MXExperts], keep_weight: bool) -> None:
+    """Freeze layers of a model, with a warning of weights that are untied."""
     tied = _tied_weights(model)
     for layer in layers:
         layer.freeze(keep_weight)
@@ -185,9 +210,8 @@ def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
         warnings.warn(
             f"freeze unties weights, whose place codes take: {', '.join(untied)}; keep_weight=True "
             "leaves them tied",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return model
 
 
 def _tied_weights(model: nn.Module) -> list[list[str]]:
@@ -196,3 +220,33 @@ def _tied_weights(model: nn.Module) -> list[list[str]]:
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names[id(parameter)].append(name)
     return [each for each in names.values() if len(each) > 1]
+
+
+def quantize_(
+    model: nn.Module,
+    config: Recipe | str | Mapping[str, Any] = "mxfp8",
+    filter_fn: Callable[[nn.Module, str], bool] | None = None,
+) -> None:
+    """Make every torch.nn.Linear in `model` an MXLinear that holds codes alone, in place.
+
+    As `torchao.quantization.quantize_`, for inference: `convert`, then `freeze` of these layers
+    with keep_weight=False. config: a Recipe, a name of RECIPES, or fields of a Recipe by name.
+    filter_fn: takes a layer (a torch.nn.Linear, or stacked experts) and its name, and says whether
+    it is quantised; None takes all.
+    Raises TypeError or ValueError as `convert` does, and for a model that is a Linear itself.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, nn.Linear):
+        raise ValueError("model must hold its torch.nn.Linear, not be one")
+    if not (filter_fn is None or callable(filter_fn)):
+        raise TypeError(f"filter_fn must take a layer and its name, or be None, not {filter_fn!r}")
+    recipe = recipe_of(config)
+    before = {id(module) for module in model.modules()}
+    linear, _ = _layers_with_products(model, recipe)
+    skip = []
+    if filter_fn is not None:
+        skip = [escape(name) for name, layer in linear.items() if not filter_fn(layer, name)]
+    convert(model, recipe, skip)
+    made = [layer for layer in model.modules() if isinstance(layer, MXLinear | MXExperts)]
+    _freeze(model, [layer for layer in made if id(layer) not in before], keep_weight=False)

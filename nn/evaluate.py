@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..model.errors import choice
 from .batches import Batch, check_batches, evaluation_mode, run
+from .experts import MXExperts
 from .linear import MXLinear
 
 METRICS = {"sqnr": "SQNR, dB", "cosine": "cosine", "mse": "MSE"}
@@ -29,6 +30,7 @@ class OutputErrors:
     error: float = 0.0
     product: float = 0.0
     largest: float = 0.0  # error
+    different: int = 0  # outputs that do not equal the reference's
 
     def add(self, results: Tensor, references: Tensor) -> None:
         """More outputs and their reference, of one shape."""
@@ -41,6 +43,12 @@ class OutputErrors:
         self.error += float(error @ error)
         if len(x):
             self.largest = max(self.largest, float(error.abs().max()))
+            self.different += int((x != y).sum())
+
+    @property
+    def differing(self) -> float:
+        """Share of the outputs that do not equal the reference's."""
+        return self.different / max(self.count, 1)
 
     @property
     def cosine(self) -> float:
@@ -94,16 +102,17 @@ class Evaluation:
 
     def __str__(self) -> str:
         columns = ["layer", *METRICS.values(), f"{METRICS[self.metric]} in the model", "kernel"]
-        lines = [_row(columns), _row(["---"] * len(columns))]
+        lines = [row_text(columns), row_text(["---"] * len(columns))]
         for layer in self.layers:
             within = _shown(layer.within, self.metric)
-            lines.append(_row([layer.name, *_all(layer.alone), within, layer.kernel]))
+            lines.append(row_text([layer.name, *_all(layer.alone), within, layer.kernel]))
         whole = _all(self.whole)
-        lines.append(_row([WHOLE, *whole, _shown(self.whole, self.metric), ""]))
+        lines.append(row_text([WHOLE, *whole, _shown(self.whole, self.metric), ""]))
         return "\n".join(lines)
 
 
-def _row(cells: Iterable[str]) -> str:
+def row_text(cells: Iterable[str]) -> str:
+    """A row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -115,7 +124,7 @@ def _shown(errors: OutputErrors, metric: str) -> str:
     return FORMATS[metric].format(getattr(errors, metric))
 
 
-Calls = dict[str, list[tuple[Tensor, Tensor]]]
+Calls = dict[str, list[tuple[tuple[Tensor, ...], Tensor]]]
 
 
 def evaluate(
@@ -123,9 +132,9 @@ def evaluate(
 ) -> Evaluation:
     """The errors of `model`'s layers and of its output against those of `reference`.
 
-    model: a network with MXLinears, converted, frozen or made quantised. reference: the network
-    that it stands for, with layers of the same names, which take and give tensors of the same
-    shapes; not the same object: `copy.deepcopy` a model before `convert`.
+    model: a network with MXLinears or MXExperts, converted, frozen or made quantised.
+    reference: the network that it stands for, with layers of the same names, which take and give
+    tensors of the same shapes; not the same object: `copy.deepcopy` a model before `convert`.
     batches: as `calibrate` takes them. Both run in evaluation mode, without gradients and
     uncompiled; the outputs of one batch are kept at a time.
     metric: ``sqnr``, ``cosine`` or ``mse``. Of an output that is a tuple, a list or a mapping the
@@ -139,7 +148,7 @@ def evaluate(
             raise TypeError(f"{name} must be a torch.nn.Module, not {type(each).__name__}")
     choice("metric", metric, METRICS)
     check_batches(batches)
-    layers = {n: each for n, each in model.named_modules() if isinstance(each, MXLinear)}
+    layers = _layers(model)
     if not layers:
         raise ValueError("model must have an MXLinear to evaluate, not none")
     others = _others(layers, reference)
@@ -150,7 +159,7 @@ def evaluate(
             reference_output, wanted = _observed(reference, others, batch, index)
             output, calls = _observed(model, layers, batch, index)
             _compare(errors, layers, calls, wanted)
-            whole.add(_first(output), _first(reference_output))
+            whole.add(first_tensor(output), first_tensor(reference_output))
     if not whole.count:
         raise ValueError("batches must hold at least one batch with an output, not none")
     called = tuple(layer for layer in errors.values() if layer.alone.count)
@@ -164,7 +173,18 @@ def evaluate(
     return Evaluation(called, whole, metric)
 
 
-def _others(layers: Mapping[str, MXLinear], reference: nn.Module) -> dict[str, nn.Module]:
+def _layers(model: nn.Module) -> dict[str, MXLinear | MXExperts]:
+    """Layers that are compared: experts whole."""
+    named = dict(model.named_modules())
+    whole = tuple(f"{name}." for name, each in named.items() if isinstance(each, MXExperts))
+    return {
+        name: each
+        for name, each in named.items()
+        if isinstance(each, MXLinear | MXExperts) and not name.startswith(whole)
+    }
+
+
+def _others(layers: Mapping[str, nn.Module], reference: nn.Module) -> dict[str, nn.Module]:
     """The reference's layers of the same names."""
     named = dict(reference.named_modules())
     missing = [repr(name) for name in layers if name not in named]
@@ -187,8 +207,9 @@ def _observed(
             def record(
                 _: Any, args: tuple[Tensor, ...], kwargs: Any, y: Tensor, name: str = name
             ) -> None:
-                x = args[0] if args else kwargs["input"]
-                calls[name].append((x.clone(), y.clone()))  # networks may change them in place
+                given = (*args, *kwargs.values())
+                # Networks may change them in place.
+                calls[name].append((tuple(x.clone() for x in given), y.clone()))
 
             handle = layer.register_forward_hook(record, with_kwargs=True)
             stack.callback(handle.remove)
@@ -197,7 +218,7 @@ def _observed(
 
 def _compare(
     errors: Mapping[str, LayerErrors],
-    layers: Mapping[str, MXLinear],
+    layers: Mapping[str, MXLinear | MXExperts],
     results: Calls,
     references: Calls,
 ) -> None:
@@ -208,18 +229,20 @@ def _compare(
                 f"model must call layer {name!r} as often as reference, {counts[1]} times, not "
                 f"{counts[0]}"
             )
-        for (_, here), (x, there) in zip(results[name], references[name], strict=True):
+        for (_, here), ((x, *routes), there) in zip(results[name], references[name], strict=True):
             if here.shape != there.shape:
                 shapes = f"{tuple(there.shape)}, not {tuple(here.shape)}"
                 raise ValueError(f"outputs of layer {name!r} must have the same shape, {shapes}")
             of_layer.within.add(here, there)
             layer = layers[name]
             # Not that of its output, which autocast inside the model may have set.
-            dtype = layer.weight.dtype if layer.keeps_weight else here.dtype
-            of_layer.alone.add(layer(x.to(dtype)), there)
+            dtype = here.dtype
+            if layer.keeps_weight:
+                dtype = layer.dtype if isinstance(layer, MXExperts) else layer.weight.dtype
+            of_layer.alone.add(layer(x.to(dtype), *routes), there)
 
 
-def _first(output: Any) -> Tensor:
+def first_tensor(output: Any) -> Tensor:
     """The tensor of an output, or its first."""
     if isinstance(output, Tensor):
         return output

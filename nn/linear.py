@@ -376,7 +376,13 @@ def kernel_of(layer: MXLinear, rows: int | None = None) -> str:
     Where it says ``triton or torch``, `mxdot.gpu.executors` asks the first for each product: its
     kernels may refuse a shape.
     """
-    rule, device = layer.rule, layer.weight.device
+    kept = layer.frozen if layer.keeps_weight else layer.weight.data
+    packed = isinstance(kept, PackedWeights)
+    return kernel_name(layer.recipe, layer.rule, layer.weight.device, packed)
+
+
+def kernel_name(recipe: Recipe, rule: Rule, device: torch.device, packed: bool = False) -> str:
+    """`kernel_of` a layer; packed: whether it holds packed weights."""
     able = " or ".join(executors.by_themselves(device))
     if rows is not None and integer("rows", rows, 1, 2**31 - 1) and _takes_few(layer, rows):
         return f"few_rows_matmul ({able})"
@@ -385,13 +391,11 @@ def kernel_of(layer: MXLinear, rows: int | None = None) -> str:
     if rule == BLOCK_SCALED:
         return f"block_scaled_matmul ({'scaled_mm' if block_scaled.has_units(device) else 'torch'})"
     if rule == FAST:
-        kept = layer.frozen if layer.keeps_weight else layer.weight.data
-        packed = isinstance(kept, PackedWeights)
         return f"weight_only_matmul ({able})" if packed else "values (torch)"
     assert isinstance(rule, Accumulator)
-    quantizers = [layer.recipe.quantizer(role) for role in ("activation", "weight")]
+    quantizers = [recipe.quantizer(role) for role in ("activation", "weight")]
     of_schemes = [each.scheme for each in quantizers if isinstance(each, SchemeQuantizer)]
-    if not layer.recipe.of_schemes:
+    if not recipe.of_schemes:
         return f"matmul ({able})"
     if len(of_schemes) == 2 and rule == Int32() and int8.takes(*of_schemes):
         return f"int8_matmul ({able})"

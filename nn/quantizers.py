@@ -22,12 +22,13 @@ from ..gpu.ops.quantize import quantize
 from ..gpu.ops.quantize_both import both
 from ..gpu.ops.quantize_regrouped import quantize_regrouped
 from ..gpu.ops.regroup import Regrouped, regroup
+from ..gpu.ops.unscaled import unscaled
 from ..gpu.schemes import PackedWeights, ScaledTensor
 from ..gpu.tensors.formats import exponent32, power32
 from ..gpu.tensors.mx import MXTensor
 from ..gpu.tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
-from ..model.formats import E8M0, MX_FORMATS, ElementFormat
-from ..model.formats.codes import round_to_integers
+from ..model.formats import E8M0, FORMATS, ElementFormat
+from ..model.formats.codes import Specials, round_to_integers
 from ..model.schemes import Limits, Scheme
 from ..model.schemes.scales import shared_exponent
 from .hadamard import Hadamard
@@ -86,6 +87,30 @@ class Unquantized:
 
 
 @dataclass(frozen=True)
+class UnscaledQuantizer:
+    """A 16-bit format or TF32, by its name, without scales; K is filled up to whole blocks."""
+
+    format: str
+    block_size: int
+
+    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+        return self.codes(x).dequantize()
+
+    def codes(self, x: Tensor, limit: Tensor | None = None) -> MXTensor:
+        return unscaled(x, self.format, self.block_size)
+
+    def both(
+        self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
+    ) -> tuple[Operand, list[Tensor]]:
+        return self.values(x, False) if fast else self.codes(x), [x]
+
+    def transpose(
+        self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
+    ) -> MXTensor:
+        return self.codes(mixed(kept[0].T, mix))
+
+
+@dataclass(frozen=True)
 class MXQuantizer:
     """MX blocks of a format, by its name, along K."""
 
@@ -130,7 +155,7 @@ class MXQuantizer:
         self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
     ) -> tuple[Operand, list[Tensor]]:
         """Both of one look at `x`; kept are codes and scales of its transpose."""
-        fmt, size, (rows, columns) = MX_FORMATS[self.format], self.block_size, x.shape
+        fmt, size, (rows, columns) = FORMATS[self.format], self.block_size, x.shape
         if mix is not None:
             turned = self.codes(mix(x.T))
             kept = [pack_rows_of(turned.codes, fmt.bits), turned.scales]
@@ -147,7 +172,7 @@ class MXQuantizer:
         self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
     ) -> MXTensor:
         packed, scales = kept
-        fmt, length = MX_FORMATS[self.format], scales.shape[1] * self.block_size
+        fmt, length = FORMATS[self.format], scales.shape[1] * self.block_size
         codes = unpack_rows_of(packed, fmt.bits, length)[:columns]
         return MXTensor.of_valid_codes(codes, scales[:columns], fmt, self.block_size, 1)
 
@@ -270,7 +295,7 @@ def fake_quantize(
     A format is given by name, because torch.compile compiles once for each string, where it would
     take the fields of two ElementFormats for variables and trace one graph for both.
     """
-    known = MX_FORMATS[fmt]
+    known = FORMATS[fmt]
     x = x.to(torch.float32)
     padding = -x.shape[-1] % block_size
     if padding:
@@ -295,6 +320,6 @@ def _round(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     last_place = exponent32(magnitude).clamp(fmt.emin, fmt.emax) - fmt.mantissa_bits
     integers = round_to_integers(magnitude * power32(-last_place), rounding, words)
     rounded = (integers * power32(last_place)).clamp(max=fmt.largest_finite)
-    if fmt.is_integer:  # one zero
+    if fmt.is_integer or fmt.specials is Specials.FNUZ:  # one zero
         return torch.where(values < 0, 0.0 - rounded, rounded)
     return torch.copysign(rounded, values)

@@ -4,11 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from ..gpu.ops import block_scaled, float8, regroup
+from ..gpu.ops.unscaled import UNSCALED
 from ..model.accumulators import Accumulator, Int32
 from ..model.accumulators import accumulator as as_accumulator
+from ..model.accumulators.hardware import machine_named, operand_format
 from ..model.blocks import LARGEST_BLOCK
 from ..model.errors import choice, integer, nearest
 from ..model.formats import (
+    E4M3FNUZ,
+    E5M2FNUZ,
     FORMATS,
     MX_FORMATS,
     ROUNDINGS,
@@ -23,11 +27,20 @@ from ..model.schemes.integer import check_elements, has_integer_sums
 from ..model.schemes.products import check_weight_only
 from .hadamard import SIZES, Hadamard
 from .multiply import BLOCK_SCALED, FAST, FLOAT8
-from .quantizers import MXQuantizer, Quantizer, SchemeQuantizer, Unquantized, group_columns
+from .quantizers import (
+    MXQuantizer,
+    Quantizer,
+    SchemeQuantizer,
+    Unquantized,
+    UnscaledQuantizer,
+    group_columns,
+)
 
 ROLES = ("weight", "activation", "gradient")
 PRODUCTS = (("activation", "weight"), ("gradient", "weight"), ("gradient", "activation"))
 DEFAULT = "default"
+ELEMENTS = {**MX_FORMATS, **{fmt.name: fmt for fmt in (E4M3FNUZ, E5M2FNUZ)}, **UNSCALED}
+"""Element formats of a role."""
 SAVED = ("input", "quantized")
 GROUPS = ("features", "sums")
 LIMITS = ("current", "delayed", "learned", "octav")
@@ -40,10 +53,11 @@ Role = ElementFormat | Scheme | str | None
 class Recipe:
     """Formats and rules of the three products of a linear layer.
 
-    weight, activation, gradient: how each role is quantised: an MX element format, or a Scheme;
+    weight, activation, gradient: how each role is quantised: an element format, or a Scheme;
     both by name, or an object of mxdot.model (kept as its name where it has one); None leaves the
-    role in the precision it has. `gradient` is the gradient of the layer's output; its default is
-    ``e4m3``, and None where weights or activations have a scheme.
+    role in the precision it has. ``bf16``, ``fp16`` and ``tf32`` round elements and have no scales,
+    other element formats are quantised in MX blocks. `gradient` is the gradient of the layer's
+    output; its default is ``e4m3``, and None where weights or activations have a scheme.
     block_size: 1 to 65536; scale_rule: ``floor``, ``ceil`` or ``even``; both of element formats.
     gradient_rounding: ``stochastic`` draws from PyTorch's default generator; weights and
     activations are rounded to nearest even, and so are gradients of ``features``.
@@ -57,6 +71,9 @@ class Recipe:
     accumulator of mxdot.model, or its text, computes products with those bits (slow, for study):
     all three of element formats, where every role must have one; of schemes the output, where
     the weights must have one.
+    machine: a machine's name, or hardware and operands (``ampere-bf16``, ``mi300x-bf16``); its
+    accumulator makes all three products, and roles that are ``e4m3``, the default, have the format
+    of its operands.
     high_precision: names of layers that `convert` leaves alone, with the wildcards of fnmatch.
     saved: what a layer keeps of its input for the weight's gradient: ``input``, all of it, or
     ``quantized``, the codes and scales that are multiplied then; operands are the same.
@@ -95,6 +112,7 @@ class Recipe:
     window: int = 16
     margin: int = 0
     clipped_gradient: str = "straight_through"
+    machine: str | None = None
 
     def __post_init__(self) -> None:
         self._set("block_size", integer("block_size", self.block_size, 1, LARGEST_BLOCK))
@@ -109,6 +127,9 @@ class Recipe:
         self._set("margin", integer("margin", self.margin, 0, LARGEST_MARGIN))
         for role in ROLES:
             self._set(role, self._name(role))
+        if self.machine is not None:
+            self._take_machine(self.machine)
+        self._check_unscaled()
         self._set("high_precision", layer_names("high_precision", self.high_precision))
         if self.once and self.gradient_rounding != "nearest_even":
             raise ValueError(
@@ -155,13 +176,40 @@ class Recipe:
             return value.strip().lower()
         if isinstance(value, str) and value.strip().lower() not in FORMATS:
             raise ValueError(
-                f"{role} must be a format ({', '.join(MX_FORMATS)}) or a scheme "
-                f"({', '.join(SCHEMES)}), not {value!r}{nearest(value, [*MX_FORMATS, *SCHEMES])}"
+                f"{role} must be a format ({', '.join(ELEMENTS)}) or a scheme "
+                f"({', '.join(SCHEMES)}), not {value!r}{nearest(value, [*ELEMENTS, *SCHEMES])}"
             )
         fmt = element_format(value, role)
-        if MX_FORMATS.get(fmt.name) != fmt:
-            raise ValueError(f"{role} must be a format of mxdot.model.MX_FORMATS, not {fmt.name}")
+        if ELEMENTS.get(fmt.name) != fmt:
+            raise ValueError(f"{role} must be a format of {', '.join(ELEMENTS)}, not {fmt.name}")
         return fmt.name
+
+    def _take_machine(self, name: str) -> None:
+        """The accumulator of a machine, and its format for roles that have the default."""
+        rule, fmt = machine_named(name), operand_format(name)
+        if self.accumulator not in (FAST, str(rule), rule):
+            raise ValueError(
+                f"accumulator must be {rule} or left out with machine {name}, not "
+                f"{self.accumulator}"
+            )
+        self._set("machine", name.strip().lower())
+        self._set("accumulator", rule)
+        for role in ROLES:
+            if getattr(self, role) == "e4m3":
+                self._set(role, fmt)
+
+    def _check_unscaled(self) -> None:
+        for role in ROLES:
+            value = getattr(self, role)
+            if value in UNSCALED and self.of_schemes:
+                raise ValueError(
+                    f"{role} must have scales, or be None, in a recipe with schemes, not {value}"
+                )
+        if self.gradient in UNSCALED and self.gradient_rounding != "nearest_even":
+            raise ValueError(
+                f"gradient_rounding must be nearest_even for gradients of {self.gradient}, not "
+                f"{self.gradient_rounding}"
+            )
 
     def _check_float8(self) -> None:
         """Check the output's operands for float8; other products may be ``fast``."""
@@ -207,7 +255,7 @@ class Recipe:
                 )
         if not self.of_schemes:
             for a, b in PRODUCTS:
-                rule.check_formats(MX_FORMATS[getattr(self, a)], MX_FORMATS[getattr(self, b)])
+                rule.check_formats(ELEMENTS[getattr(self, a)], ELEMENTS[getattr(self, b)])
         elif self.activation is None:
             check_weight_only(rule)
         elif rule.takes_integers:
@@ -283,13 +331,15 @@ class Recipe:
         if value in SCHEMES:
             return SCHEMES[value]
         level = Level(block(self.block_size), E8M0, self.scale_rule)
-        return Scheme(f"mx_{value}", (MX_FORMATS[value],), (level,), "")
+        return Scheme(f"mx_{value}", (ELEMENTS[value],), (level,), "")
 
     def _quantizer(self, role: str) -> Quantizer:
         value = getattr(self, role)
         if not self.of_schemes:
             if value is None:
                 return Unquantized(self.block_size)
+            if value in UNSCALED:
+                return UnscaledQuantizer(value, self.block_size)
             return MXQuantizer(value, self.block_size, self.scale_rule, self.rounding(role))
         if value is None:
             return Unquantized(1)

@@ -3,8 +3,12 @@
 To add one, add a row. A part of a recipe is left out by `dataclasses.replace`.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from typing import Any
 
+from ..model.accumulators import Accumulator
+from ..model.errors import choice
 from .recipe import Recipe
 
 _FP8 = Recipe("fp8_e4m3_tensor", "fp8_e4m3_tensor", "fp8_e5m2_tensor", groups="sums")
@@ -39,3 +43,37 @@ SOURCES = {
     "int4_octav": "Sakr et al., arXiv:2206.06501",
     "int4_learned": "Esser et al., LSQ, arXiv:1902.08153",
 }
+
+
+def recipe_of(value: Recipe | str | Mapping[str, Any]) -> Recipe:
+    """A Recipe of itself, of a name of RECIPES, or of its fields; TypeError or ValueError if none.
+
+    Fields may be those of a JSON file.
+    """
+    if isinstance(value, Recipe):
+        return value
+    if isinstance(value, str):
+        return RECIPES[choice("recipe", value, RECIPES)]
+    if not isinstance(value, Mapping):
+        raise TypeError(f"recipe must be a Recipe, its name or fields, not {value!r}")
+    names = [field.name for field in fields(Recipe)]
+    for name in value:
+        choice("field of a recipe", name, names)
+    return Recipe(**value)
+
+
+def recipe_fields(recipe: Recipe) -> dict[str, Any]:
+    """Fields that differ from the defaults, as values of JSON; ValueError for own schemes."""
+    given = {}
+    for field in fields(Recipe):
+        value = getattr(recipe, field.name)
+        if value == field.default and field.default is not MISSING:
+            continue
+        if isinstance(value, Accumulator):
+            value = str(value)
+        if isinstance(value, tuple):
+            value = [*value]
+        if not isinstance(value, str | int | list | None):
+            raise ValueError(f"{field.name} must have a name to be kept in a file, not {value}")
+        given[field.name] = value
+    return given

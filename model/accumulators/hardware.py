@@ -6,6 +6,7 @@ and AMD's table of GPU architectures (ROCm documentation).
 
 import re
 
+from ..errors import nearest
 from ..formats.table import format_pairs
 from .machine import Machine
 from .machines import MACHINES
@@ -104,6 +105,27 @@ def machine_on(text: str) -> Machine | None:
         if any(fmt.name in formats for text in row.operands for fmt in format_pairs(text)[0])
     ]
     return next(iter((*named, *taking)), None)
+
+
+def machine_named(text: str) -> Machine:
+    """The machine of its name (``hopper``) or of hardware and operands (``h100-fp8``).
+
+    Raises TypeError for another type, ValueError with the nearest names for other texts.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"machine must be the name of a machine, not {text!r}")
+    machine = MACHINES.get(text.strip().lower()) or machine_on(text.strip())
+    if machine is None:
+        near = hint(text.strip()) or nearest(text, [*MACHINES, *names_with_operands()])
+        raise ValueError(f"machine must be one of `mxdot machines`, not {text!r}{near}")
+    return machine
+
+
+def operand_format(text: str) -> str:
+    """Name of the format of `machine_named(text)` that the text names, or else of its first."""
+    machine, wanted = machine_named(text), operands_of(text)
+    taken = [format_pairs(operands)[0][0].name for operands in machine.operands]
+    return next((name for name in taken if name in wanted), taken[0])
 
 
 def operands_of(text: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...model.files import read_bytes
 from ...util.data.encoder import OFFLINE
@@ -26,7 +26,7 @@ ROOM = 2**26  # elements of buffers that are always allowed: masks of positions
 LARGER = 4  # a model than its file: weights that are tied are stored once
 
 
-def load_model(directory: Path) -> nn.Module:
+def load_model(directory: Path) -> Any:
     """The model of a directory, in float32.
 
     Raises ValueError, naming the file, for what is missing, damaged, quantised already, or of an

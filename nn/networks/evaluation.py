@@ -3,10 +3,12 @@
 import copy
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from ...model.errors import one_line
@@ -21,8 +23,10 @@ from .network import Network
 
 COLUMNS = (
     *("recipe", "layer", "kernel", "sqnr_db", "cosine", "mse", "largest"),
-    *("model_sqnr_db", "model_cosine", "model_mse"),
+    *("model_sqnr_db", "model_cosine", "model_mse", "differ", "model_differ"),
 )
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Precision of a network whose weights have a format."""
 CEILING = 160.0  # dB; where a layer without error is drawn
 LEAST = 1e-30  # the same of a mean squared error
 LINE_HEIGHT, LEAST_HEIGHT = 14, 60
@@ -31,20 +35,21 @@ LINE_HEIGHT, LEAST_HEIGHT = 14, 60
 def recipes(
     texts: Sequence[str], rules: Sequence[str] = (RECOMMENDED,), blocks: Sequence[int] = ()
 ) -> dict[str, Recipe]:
-    """Recipes by name: `mxdot.nn.RECIPES`, schemes and ``weights/activations``.
+    """Recipes by name: `mxdot.nn.RECIPES`, ``bf16``, ``fp16``, schemes, ``weights/activations``.
 
     rules, blocks: of schemes, as `pairings` varies them. Raises ValueError for an unknown text, no
     text, and for a recipe of RECIPES together with rules or blocks, because it has its own.
     """
     if not texts:
         raise ValueError("recipe must name at least one recipe, not none")
-    own = [text for text in texts if text in RECIPES]
+    known = {**RECIPES, **{fmt: Recipe(fmt, fmt, fmt) for fmt in DTYPES}}
+    own = [text for text in texts if text in known]
     if own and (tuple(rules) != (RECOMMENDED,) or blocks):
         raise ValueError(f"scale-rule and block are of schemes, not of the recipe {own[0]}")
     named: dict[str, Recipe] = {}
     for text in texts:
-        if text in RECIPES:
-            named[text] = RECIPES[text]
+        if text in known:
+            named[text] = known[text]
         else:
             pairs = pairings([text], rules, blocks)
             named |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
@@ -58,30 +63,64 @@ def evaluate_network(
     skip: Sequence[str] = (),
     metric: str = "sqnr",
     told: Callable[[str], None] = print,
+    reference: Recipe | None = None,
 ) -> dict[str, Evaluation]:
     """`mxdot.nn.evaluate` of the network by each recipe.
 
     skip: see `mxdot.nn.convert`. told: takes a line per warning, for example about layers that stay
-    in high precision.
+    in high precision. reference: the recipe of the network that errors are against; None for the
+    network as it is.
     Raises ValueError for inputs that the network does not take.
     """
     evaluations: dict[str, Evaluation] = {}
-    said: set[str] = set()
+    once = _once(told)
+    original = network.model
+    if reference is not None:
+        with telling(once):
+            original = by_recipe(network, reference, skip)
     for name, recipe in named.items():
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            model = convert(copy.deepcopy(network.model), recipe, skip=skip)
-            evaluations[name] = _evaluation(model, network, metric)
-        for line in dict.fromkeys(str(each.message) for each in caught):
-            if line not in said:
-                told(line)
-            said.add(line)
+        with telling(once):
+            model = by_recipe(network, recipe, skip)
+            with taking_inputs(network):
+                evaluations[name] = evaluate(model, original, network.batches, metric)
     return evaluations
 
 
-def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:
+def by_recipe(network: Network, recipe: Recipe, skip: Sequence[str]) -> nn.Module:
+    """A copy of the network with layers of `recipe`, in bfloat16 or float16 if its weights are."""
+    model = copy.deepcopy(network.model)
+    if recipe.weight in DTYPES:
+        model = model.to(DTYPES[str(recipe.weight)])
+    return convert(model, recipe, skip=skip)
+
+
+def _once(told: Callable[[str], None]) -> Callable[[str], None]:
+    """`told`, which hears equal lines once."""
+    said: set[str] = set()
+
+    def tell(line: str) -> None:
+        if line not in said:
+            said.add(line)
+            told(line)
+
+    return tell
+
+
+@contextmanager
+def telling(told: Callable[[str], None]) -> Iterator[None]:
+    """Context whose warnings `told` takes, line by line, when it ends."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for line in dict.fromkeys(str(each.message) for each in caught):
+        told(line)
+
+
+@contextmanager
+def taking_inputs(network: Network) -> Iterator[None]:
+    """Context in which errors of the forward pass become ValueErrors about the inputs."""
     try:
-        return evaluate(model, network.model, network.batches, metric)
+        yield
     except IndexError as error:  # positions that an embedding does not have
         longest = max(batch["input_ids"].shape[-1] for batch in network.batches)
         raise ValueError(
@@ -91,13 +130,19 @@ def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:
         raise ValueError(f"model must take input_ids alone: {one_line(str(error))}") from error
 
 
-def write(evaluations: Mapping[str, Evaluation], directory: Path) -> list[Path]:
+def write(
+    evaluations: Mapping[str, Evaluation], directory: Path, against: str = "float32"
+) -> list[Path]:
     """Write `layers.csv`, a line for each layer of each recipe, and `layers.svg`."""
-    table = [line for name, each in evaluations.items() for line in _lines(name, each)]
     return [
-        write_csv(directory / "layers.csv", lines(COLUMNS, table)),
-        *save(picture(evaluations), directory / "layers", ["svg"]),
+        write_csv(directory / "layers.csv", lines(COLUMNS, layer_lines(evaluations))),
+        *save(picture(evaluations, against), directory / "layers", ["svg"]),
     ]
+
+
+def layer_lines(evaluations: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
+    """A line for each layer of each recipe, with the names of `COLUMNS`."""
+    return [line for name, each in evaluations.items() for line in _lines(name, each)]
 
 
 def _lines(recipe: str, evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -108,6 +153,7 @@ def _lines(recipe: str, evaluation: Evaluation) -> list[dict[str, Any]]:
         {"recipe": recipe, "layer": name, "kernel": kernel, "largest": alone.relative}
         | {"sqnr_db": alone.sqnr, "cosine": alone.cosine, "mse": alone.mse}
         | {f"model_{key}": value for key, value in _metrics(within).items()}
+        | {"differ": alone.differing, "model_differ": within.differing}
         for name, kernel, alone, within in rows
     ]
 
@@ -116,7 +162,7 @@ def _metrics(errors: OutputErrors) -> dict[str, float]:
     return {"sqnr_db": errors.sqnr, "cosine": errors.cosine, "mse": errors.mse}
 
 
-def picture(evaluations: Mapping[str, Evaluation]) -> Picture:
+def picture(evaluations: Mapping[str, Evaluation], against: str) -> Picture:
     """The metric of every layer, alone and in the model, whose own stands below them."""
     metric = next(iter(evaluations.values())).metric
     looks = dict(
@@ -133,12 +179,14 @@ def picture(evaluations: Mapping[str, Evaluation]) -> Picture:
         within.append({"x": _shown(evaluation.whole, metric), "y": WHOLE, **look})
     across = _across(metric, [value["x"] for value in within + alone])
     panels = [
-        panel("layers alone, given float32's inputs", across, names_axis(names), points(alone, 45)),
+        panel(
+            f"layers alone, given {against}'s inputs", across, names_axis(names), points(alone, 45)
+        ),
         panel("in the model", across, names_axis([*names, WHOLE]), points(within, 45)),
     ]
     heights = [max(LEAST_HEIGHT, LINE_HEIGHT * count) for count in (len(names), len(names) + 1)]
     legend = [Entry(name, *look) for name, look in looks.items()]
-    title = f"{METRICS[metric].partition(',')[0]} of outputs against float32"
+    title = f"{METRICS[metric].partition(',')[0]} of outputs against {against}"
     return Picture("layers", title, panels, legend=legend, height=heights, columns=2)
 
 

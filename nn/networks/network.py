@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,15 @@ LARGEST_TOKENS = 2**32  # bytes
 @dataclass(frozen=True)
 class Network:
     """model: in float32 and evaluation mode. batches: arguments of its forward, a sequence each.
-    inputs: what they are, for people.
+    inputs: what they are, for people. is_causal: whether it says of each token which comes next.
+    is_text: whether the inputs are somebody's text, and not random.
     """
 
     model: nn.Module
     batches: list[dict[str, Tensor]]
     inputs: str
+    is_causal: bool = False
+    is_text: bool = False
 
 
 def load_network(
@@ -90,12 +93,14 @@ def load_network(
     both = getattr(config, "is_encoder_decoder", False)
     batches = [dict(_arguments(torch.from_numpy(row[None]), both)) for row in rows]
     inputs = f"{len(rows)} sequences of {rows.shape[1]}, {inputs}"
-    return _on(device, Network(made, batches, inputs))
+    causal = not both and made.can_generate()
+    is_text = text is not None or tokens is not None
+    return _on(device, Network(made, batches, inputs, causal, is_text))
 
 
 def _on(device: str, network: Network) -> Network:
     batches = [{name: x.to(device) for name, x in batch.items()} for batch in network.batches]
-    return Network(network.model.to(device), batches, network.inputs)
+    return replace(network, model=network.model.to(device), batches=batches)
 
 
 def _arguments(row: Tensor, both: bool) -> Iterator[tuple[str, Tensor]]:

@@ -16,6 +16,7 @@ import torch
 from mxdot.cli import main
 from mxdot.nn import RECIPES, Recipe, convert
 from mxdot.nn.networks import evaluate_network, load_network, network, recipes
+from mxdot.nn.networks.end_to_end import differences
 
 VOCABULARY, POSITIONS = 97, 64
 LAYERS = 2
@@ -184,6 +185,80 @@ def test_every_recipe_that_has_a_name(name, transformers):
     assert 0.9 < evaluation.whole.cosine < 1
 
 
+# Machines and accumulators ------------------------------------------------------------------------
+
+FEW = ("--skip", "*mlp*,*.0.*,*.k_proj,*.v_proj", "--sequences", "2")
+
+
+def test_machines_layer_by_layer_and_the_first_other_token(saved, transformers, tmp_path, capsys):
+    np.save(tmp_path / "tokens.npy", np.random.default_rng(0).integers(0, VOCABULARY, (2, 6)))
+    out, written = tmp_path / "out", tmp_path / "all.json"
+    options = ["--machine", "a100-bf16,h100-fp8", "--tokens", str(tmp_path / "tokens.npy"), *FEW]
+    where = ["-o", str(out), "--json", str(written)]
+    assert main(["evaluate", str(saved()), *options, *where]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("h100-fp8 against a100-bf16, 2 sequences of 6, tokens of ")
+    said = json.loads(written.read_text())
+    rows = list(csv.DictReader((out / "end_to_end.csv").read_text().splitlines()))
+    assert [row["name"] for row in rows] == ["float32", "a100-bf16", "h100-fp8"]
+    assert [row["accumulator"] for row in rows] == ["", "ampere-bf16", "hopper"]
+    tokens = torch.from_numpy(np.load(tmp_path / "tokens.npy"))
+    skip, reference = FEW[1].split(","), tiny(transformers, "LlamaForCausalLM")
+    reference.set_attn_implementation("eager")
+    first = convert(copy.deepcopy(reference).bfloat16(), Recipe(machine="ampere-bf16"), skip=skip)
+    other = convert(copy.deepcopy(reference), Recipe(accumulator="hopper"), skip=skip)
+    want, result = (
+        torch.cat([model(row[None]).logits for row in tokens]) for model in (first, other)
+    )
+    (whole,) = (line for line in said["layers"] if line["layer"] == "the whole model")
+    assert whole["differ"] == pytest.approx((want.float() != result).float().mean().item())
+    loss = torch.nn.functional.cross_entropy(
+        want[:, :-1].double().flatten(0, 1), tokens[:, 1:].flatten()
+    )
+    assert float(rows[1]["perplexity"]) == pytest.approx(loss.exp().item())
+    places = (want.argmax(-1) != result.argmax(-1)).nonzero().tolist()
+    assert int(rows[2]["tokens_differ"]) == len(places)
+    assert said["networks"][2]["tokens"] == 12
+    at = [int(rows[2][name]) for name in ("first_sequence", "first_position")] if places else []
+    assert at == [place + 1 for place in places[0]] if places else True
+
+
+def test_the_first_token_that_differs():
+    same = differences([[1, 2], [3, 4]], [[1, 2], [3, 4]])
+    assert same == {"tokens_differ": 0}
+    assert differences([[1, 2], [5, 6]], [[1, 2], [3, 4]]) == {
+        "tokens_differ": 2,
+        "first_sequence": 2,
+        "first_position": 1,
+        "first_token": 5,
+        "reference_token": 3,
+    }
+
+
+def test_a_sweep_of_accumulators_goes_on(saved, tmp_path, capsys):
+    options = ["--length", "6", *FEW, "-o", str(tmp_path / "out")]
+    directory = str(saved())
+    assert main(["evaluate", directory, "--accumulator", "aligned:4", *options]) == 0
+    results = tmp_path / "out" / "results"
+    before = {path: path.stat().st_mtime_ns for path in results.iterdir()}
+    assert len(before) == 2  # and the network as it is
+    capsys.readouterr()
+    options += ["--json"]
+    assert main(["evaluate", directory, "--accumulator", "aligned:4..6/2", *options]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    drawn = (tmp_path / "out" / "end_to_end.svg").read_text()
+    assert "SQNR to float32, dB" in drawn
+    assert ">perplexity<" not in drawn  # of random tokens
+    names = [row["name"] for row in said["networks"]]
+    assert names == ["float32", "mxfp8 aligned:4", "mxfp8 aligned:6"]
+    assert said["networks"][1]["sqnr_db"] < said["networks"][2]["sqnr_db"]
+    assert all(row["perplexity"] is None for row in said["networks"])  # of random tokens
+    change(tmp_path / "model", rms_norm_eps=0.1)
+    assert main(["evaluate", directory, "--accumulator", "aligned:4", *options]) == 0
+    assert len(list(results.iterdir())) == 5  # another network
+
+
 # Hostile and damaged directories ------------------------------------------------------------------
 
 
@@ -297,6 +372,16 @@ def test_damaged_index(saved, index, said, capsys):
         (["--recipe", "mxfp9"], "scheme must be one of"),
         (["--recipe", ","], "must name at least one scheme, not none"),
         (["--block", "16"], "scale-rule and block are of schemes, not of the recipe mxfp8"),
+        (["--machine", "h100"], "machine must be one of `mxdot machines`, not 'h100'; H100 has "),
+        (["--machine", ","], "machine must name at least one machine, not none"),
+        (["--machine", "hopper", "--recipe", "mxfp8"], "recipe has no effect with machine"),
+        (["--machine", "hopper", "--scale-rule", "even"], "scale-rule has no effect with machine"),
+        (["--accumulator", "aligned:9..6"], "accumulator: a range must run upwards"),
+        (["--accumulator", "aligne:9"], "accumulator must be one of "),
+        (["--recipe", "w8a8", "--accumulator", "int31"], "accumulator must be one of "),
+        (["--recipe", "mxfp8", "--accumulator", "int32"], "integer"),
+        (["--accumulator", "exact", "--skip", "nothing", *SHORT], "skip must name layers of the"),
+        (["--fresh"], "fresh has no effect without machine or accumulator"),
         (["--metric", "loss"], "metric must be one of sqnr, cosine, mse, not 'loss'"),
         (["--device", "tpu"], "device must be one of cpu, cuda, not 'tpu'"),
         (["--sequences", "0"], "sequences must be from 1 to 4096, not 0"),

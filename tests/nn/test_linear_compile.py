@@ -17,6 +17,7 @@ RECIPES = {
     "exact": Recipe(accumulator="exact"),
     "aligned, wide sums": Recipe("e5m2", "e5m2", "e5m2", accumulator="aligned:13"),
     "hopper": Recipe(accumulator="hopper"),
+    "ampere, bf16": Recipe(machine="ampere-bf16"),
     "hopper-promoted": Recipe("e3m2", "e2m3", "e5m2", accumulator="hopper-promoted"),
     "fixed, of limbs": Recipe("e2m1", "e2m1", "e2m1", accumulator="fixed:80:-60"),
     "float32": Recipe(gradient_rounding="stochastic", accumulator="float32"),

@@ -165,6 +165,15 @@ class Asic:
                 )
         return Mapped(netlist, library, effort, aim, levels, abc_ps, delay)
 
+    def with_wires(self, cost: Cost, netlist: Netlist) -> tuple[Cost, Netlist]:
+        """Cost and netlist of a synthesis without wires, with those of the flow."""
+        library = self._complete(netlist)
+        netlist = self.wired(netlist, library)
+        delay = time_netlist(netlist, library, self.around, RESET.fullmatch).delay_ps
+        clock = 1e6 / delay if cost.fmax_mhz and delay else None
+        extra = cost.extra | _wires(self.flow, netlist, library)
+        return replace(cost, delay_ps=delay, fmax_mhz=clock, extra=extra), netlist
+
     def wired(self, netlist: Netlist, library: Library) -> Netlist:
         """The netlist with the lengths of its wires, where the flow has wires."""
         wires, name = self.flow.wires, self.flow.process
@@ -221,7 +230,7 @@ class Asic:
             "timing": who,
             "library": found.library.name,
             **({} if self.flow.process is None else {"process": self.flow.process}),
-            **(_wires(self.flow, found) if self.flow.wires is not None else {}),
+            **({} if self.flow.wires is None else _wires(self.flow, found.netlist, found.library)),
             "nand2_area": 1.0 if generic else self.nand2.area,
             "stages_total": sum(part.area for part in parts.values()),
             "stage_flipflops": {name: part.flipflops for name, part in parts.items()},
@@ -242,13 +251,12 @@ class Asic:
         )
 
 
-def _wires(flow: Flow, found: Mapped) -> dict[str, Any]:
+def _wires(flow: Flow, netlist: Netlist, library: Library) -> dict[str, Any]:
     """Source and total length of wires, and the area of the core that they were counted in."""
-    lengths = found.netlist.lengths or {}
     return {
         "wires": flow.wires,
-        "wire_um": sum(lengths.values()),
-        "core_area": core_side(found.netlist, found.library) ** 2,
+        "wire_um": sum((netlist.lengths or {}).values()),
+        "core_area": core_side(netlist, library) ** 2,
     }
 
 

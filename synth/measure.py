@@ -168,8 +168,14 @@ def _made(
 ) -> tuple[Cost, Netlist | None]:
     """Synthesise and store the result."""
     started = time.perf_counter()
+    plain = None
+    if flow.wires is not None and flow.target_ps is None:  # mapping does not know of wires
+        plain = _synthesise(design, replace(flow, wires=None), cache, limit, True)
     with scratch("synth") as directory, naming(directory):
-        if flow.kind in ("gates", "cells"):
+        if plain is not None and plain[1] is not None:
+            cost, netlist = Asic(design, flow, directory, limit).with_wires(plain[0], plain[1])
+            cache.write(key, "netlist", _pack(netlist))
+        elif flow.kind in ("gates", "cells"):
             run = Asic(design, flow, directory, limit)
             if flow.aim_ps is not None:
                 _prepare(run, cache)

@@ -22,10 +22,9 @@ from mxdot.util.yosys import Netlist
 
 UNITS = (
     DotConfig("e4m3", 32, "exact", 4),
-    DotConfig("e4m3", 32, "aligned:8", 4),
+    DotConfig("e4m3", 32, "aligned:8", 6),
     DotConfig("e4m3", 32, "fixed:32:-16", 4),
     DotConfig("int8", 32, "int32", 4),
-    DotConfig("e4m3", 8, "exact", 4),
 )
 LARGEST = 16
 """Cells of the largest nets that the fit sees."""

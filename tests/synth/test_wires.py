@@ -98,6 +98,8 @@ def test_wires_load_nets_and_leave_areas(cache):
     assert cost.extra["core_area"] == pytest.approx(cost.area / 0.7)
     assert netlist.lengths is not None
     assert cost.extra["wire_um"] == pytest.approx(sum(netlist.lengths.values()))
+    limit = replace(ASAP7, wires="model", target_ps=10 * round(cost.delay_ps or 0.0))
+    assert measure(text, top, limit, cache_dir=cache).extra["wires"] == "model"
     again, kept = measure_netlist(text, top, replace(ASAP7, wires="model"), cache_dir=cache)
     assert (again, kept.lengths) == (cost, netlist.lengths)
     loads = [

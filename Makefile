@@ -46,11 +46,13 @@ help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
 	@awk -F':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# In full mode whole layers of a real encoder too; with NETLIST units are synthesised first, SIM is
-# another simulator. A run that was interrupted goes on, FRESH begins anew.
-sim: $(READY) $(if $(value NETLIST)$(value SIM),$(COMPARE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n FRESH=1 NETLIST=process SIM=cxxrtl|bitsliced)
+# In full mode whole layers of a real encoder too, except where ARGS only list what would run; with
+# NETLIST units are synthesised first, SIM is another simulator. A run that was interrupted goes on,
+# FRESH begins anew.
+LAYER = $(if $(filter --dry-run --list,$(ARGS)),,$(filter-out 0,$(value FULL)))
+sim: $(READY) $(if $(value NETLIST)$(value SIM),$(COMPARE)) $(if $(LAYER),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n FRESH=1 NETLIST=process SIM=cxxrtl|bitsliced ARGS='--dry-run')
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
-	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
+	$(if $(LAYER),@$(REAL_VENV)/bin/mxdot run-layer)
 
 soak: $(READY) $(if $(value SIM),$(COMPARE)) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1 SIM=bitsliced)
 	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) \

@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         effort=args.effort,
         target_levels=args.target_levels,
         target_ps=args.target_ps,
+        wires=args.wires,
         sections=False,
     )
     if len(flows) > 1:
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
 def describe(config: DotConfig, flow: "Flow", result: "Energy") -> str:
     """An Energy in words."""
     where = flow.process or flow.kind
+    where += f" with wires ({result.wires})" if result.wires else ""
     made = f"{result.tool}, data {result.data}, {result.seconds:.1f} s"
     lines = [f"{config} in {where}: {made}"]
     error = f" +- {result.error:,.1f}" if result.error else ""

@@ -29,6 +29,7 @@ EXAMPLES = {
     "mxdot compare find": "mxdot compare find --sqnr 40 --format e4m3 --data normal,real",
     "mxdot compare schemes": "mxdot compare schemes mxfp8_e4m3,nvfp4 --data normal",
     "mxdot compare errors": "mxdot compare errors mxfp8_e4m3,nvfp4 --data normal",
+    "mxdot compare columns": "mxdot compare columns --json columns.json",
     "mxdot array": "mxdot array --format e4m3 --accumulator aligned:8 --sizes 2x2,4x4",
     "mxdot probe": "mxdot probe --unit aligned:13 --format e4m3 --lanes 8",
     "mxdot verify": "mxdot verify formal --only rounder",

@@ -25,6 +25,11 @@ def add_json_option(parser: argparse._ActionsContainer, what: str) -> None:
     )
 
 
+def add_json_file_option(parser: argparse._ActionsContainer, what: str) -> None:
+    """Add `--json FILE` to a command that prints as it goes."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help=f"write {what} as JSON")
+
+
 def is_json_printed(args: argparse.Namespace) -> bool:
     """Whether JSON takes the place of text on the standard output."""
     return args.json == PRINTED

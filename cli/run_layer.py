@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
 from ..util.files import write_file
+from .output import add_json_file_option
 from .places import output_file
 from .refusals import refuse
 from .terminal import console
@@ -84,7 +85,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="MHZ",
         help="the clock of the projected time (default: %(default)s)",
     )
-    group.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    add_json_file_option(group, "the figures")
     parser.set_defaults(run=run)
 
 

@@ -7,6 +7,8 @@ from ..model.errors import choice
 from ..model.units import KINDS
 from . import soak
 from .backends import add_backend_options, backend, check_backend, listing
+from .output import add_json_file_option
+from .places import output_file
 from .program import program, quoted
 from .simulators import SIMULATORS, is_alternative, supported_units
 from .unit_options import add_kinds, unit_of
@@ -51,6 +53,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "--waves", action="store_true", help="record FST waves (in bulk mode up to --count 5000)"
     )
     add_backend_options(group, "units")
+    add_json_file_option(group, "what was compared in each unit, and its failures,")
     group.add_argument(
         "--fresh", action="store_true", help="begin anew instead of an interrupted run's rest"
     )
@@ -128,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
         simulator=SIMULATORS[args.simulator or "verilator"],
         directory=Path("-".join([str(BUILD), *filter(None, [args.netlist, second])])),
         repeat=_repeat(args),
+        json=args.json,
     )
     try:
         with listing():
@@ -140,6 +144,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     check_backend(args)
+    output_file("json", args.json)
     for name, low, high in (
         ("seed", 0, 2**63 - 1),
         ("count", 1, 10**8),

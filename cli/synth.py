@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         effort=args.effort,
         target_levels=args.target_levels,
         target_ps=args.target_ps,
+        wires=args.wires,
         dsp=not args.no_dsp,
         sections=args.sections,
         timing=args.timing,
@@ -141,8 +142,13 @@ def _parameter(text: str) -> tuple[str, str]:
 
 def describe(top: str, cost: "Cost") -> str:
     """A Cost in words, for people."""
+    from ..synth.wires import UTILISATION
+
     process = cost.extra.get("process")
-    lines = [f"{top}{f' in {process}' if process else ''}: {cost.tool}, {cost.seconds:.1f} s"]
+    wires = cost.extra.get("wires")
+    where = f" in {process}" if process else ""
+    where += f" with wires ({wires})" if wires else ""
+    lines = [f"{top}{where}: {cost.tool}, {cost.seconds:.1f} s"]
     area = f"{cost.area:,.1f} {cost.unit}"
     if cost.unit not in ("NAND2", "LUT4", "LUT6"):
         area += f" = {cost.nand2:,.1f} NAND2"
@@ -154,6 +160,11 @@ def describe(top: str, cost: "Cost") -> str:
         lines.append(_row("flip-flops", str(cost.flipflops)))
         blocks = [name for name in ("carry", "dsp", "block_ram", "lut_ram") if name in cost.extra]
         lines += [_row(name, str(cost.extra[name])) for name in blocks]
+    if wires:
+        lines.append(
+            _row("core", f"{cost.extra['core_area']:,.1f} {cost.unit} at {UTILISATION:.0%}")
+        )
+        lines.append(_row("wires", f"{cost.extra['wire_um']:,.0f} um"))
     if cost.depth is not None:
         lines.append(_row("depth", f"{cost.depth} levels"))
     if cost.delay_ps is not None:

@@ -38,6 +38,17 @@ def add_synthesis_options(parser: argparse._ActionsContainer, flows: str, *, sev
     parser.add_argument(
         "--target-ps", **number, help="smallest area of this delay, in ps (cells, ecp5)"
     )
+    add_wires_option(parser)
+
+
+def add_wires_option(parser: argparse._ActionsContainer) -> None:
+    """The wires of a process."""
+    parser.add_argument(
+        "--wires",
+        metavar="KIND",
+        help="wires of a process in delay and energy: model, by pins and area, or placed, by "
+        "Coriolis (default: none)",
+    )
 
 
 def flows_of(args: argparse.Namespace, kind: str, **options: Any) -> "list[Flow]":

@@ -2,11 +2,15 @@
 
 import argparse
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import soak
 from .backends import add_backend_options, backend, check_backend, run_resumable
+from .output import add_json_file_option, write_json_file
+from .places import output_file
+from .refusals import refuse
 
 if TYPE_CHECKING:
     from ..verify.command import Session
@@ -40,6 +44,7 @@ def _add(
     parser.add_argument("--list", action="store_true", help=f"print the names of {things} and exit")
     group = parser.add_argument_group("run")
     add_backend_options(group, "tasks")
+    add_json_file_option(group, "what each task has shown")
     group.add_argument(
         "--fresh", action="store_true", help="begin anew instead of from kept results"
     )
@@ -53,11 +58,18 @@ def _run(args: argparse.Namespace, directory: Path, check: Callable[["Session"],
     from ..verify.command import Session
 
     check_backend(args)
+    if args.list:
+        refuse(args, ["json"], "with --list, which runs nothing")
+    output_file("json", args.json)
     yosys_version()  # ModuleNotFoundError before any work
     local = processes(args.jobs)
 
     def work() -> int:
-        return check(Session(directory, backend(args, local), args.fresh))
+        session = Session(directory, backend(args, local), args.fresh)
+        status = check(session)
+        results = [asdict(outcome) for outcome in session.seen]
+        write_json_file(args, {"check": args.what, "passed": status == 0, "results": results})
+        return status
 
     return run_resumable(work, directory)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..util.yosys import Netlist
 from . import gates
@@ -16,6 +17,7 @@ from .processes import PROCESSES
 from .scripts import CONSTRAINTS, PREPARED, Design, latches, mapped, mapped_on, prepared
 from .static_timing import Surroundings, time_netlist
 from .tools import run_yosys, sta_version, yosys_version
+from .wires import core_side, with_lengths
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class Asic:
         log = run_yosys(script, self.directory, self.design.source, self.limit)
         netlist = load(self.directory / "netlist.json")[""]
         library = self._complete(netlist)
+        netlist = self.wired(netlist, library)
         levels = depth(netlist, library)
         abc_ps, delay = levels * gates.LEVEL_PS + gates.LEVEL_PS - 1.0, None
         if self.flow.kind == "cells":
@@ -161,6 +164,22 @@ class Asic:
                     limit=self.limit,
                 )
         return Mapped(netlist, library, effort, aim, levels, abc_ps, delay)
+
+    def with_wires(self, cost: Cost, netlist: Netlist) -> tuple[Cost, Netlist]:
+        """Cost and netlist of a synthesis without wires, with those of the flow."""
+        library = self._complete(netlist)
+        netlist = self.wired(netlist, library)
+        delay = time_netlist(netlist, library, self.around, RESET.fullmatch).delay_ps
+        clock = 1e6 / delay if cost.fmax_mhz and delay else None
+        extra = cost.extra | _wires(self.flow, netlist, library)
+        return replace(cost, delay_ps=delay, fmax_mhz=clock, extra=extra), netlist
+
+    def wired(self, netlist: Netlist, library: Library) -> Netlist:
+        """The netlist with the lengths of its wires, where the flow has wires."""
+        wires, name = self.flow.wires, self.flow.process
+        if wires is None or name is None:
+            return netlist
+        return with_lengths(netlist, library, wires, PROCESSES[name], self.limit)
 
     def _complete(self, netlist: Netlist) -> Library:
         """Add entries for unmapped cells and black boxes; SynthesisError for unknown cells."""
@@ -211,6 +230,7 @@ class Asic:
             "timing": who,
             "library": found.library.name,
             **({} if self.flow.process is None else {"process": self.flow.process}),
+            **({} if self.flow.wires is None else _wires(self.flow, found.netlist, found.library)),
             "nand2_area": 1.0 if generic else self.nand2.area,
             "stages_total": sum(part.area for part in parts.values()),
             "stage_flipflops": {name: part.flipflops for name, part in parts.items()},
@@ -229,6 +249,15 @@ class Asic:
                 filter(None, [yosys_version(), who if self.flow.timing == "opensta" else None])
             ),
         )
+
+
+def _wires(flow: Flow, netlist: Netlist, library: Library) -> dict[str, Any]:
+    """Source and total length of wires, and the area of the core that they were counted in."""
+    return {
+        "wires": flow.wires,
+        "wire_um": sum((netlist.lengths or {}).values()),
+        "core_area": core_side(netlist, library) ** 2,
+    }
 
 
 def _measure(library: Library):

@@ -185,6 +185,7 @@ class Search:
     """The search for one configuration; `run` has the result.
 
     measure: synthesises a unit by a flow with an aim. free: options that may differ from `config`.
+    wires: value for `Flow.wires`.
     """
 
     def __init__(
@@ -195,9 +196,11 @@ class Search:
         measure: Measure,
         free: tuple[str, ...] = FREE,
         most: int = MOST,
+        wires: str | None = None,
     ) -> None:
         self.config, self.process, self.period = config, process, period_ps
         self._measure, self.free, self.most = measure, free, most
+        self.wires = wires
         self.trials: list[Trial] = []
 
     @cached_property
@@ -290,7 +293,8 @@ class Search:
 
     def _try(self, unit: DotConfig, effort: str, aim: float) -> Trial:
         aim = max(FASTEST_AIM, round(aim))
-        flow = Flow.of_process(self.process, effort=effort, aim_ps=aim, sections=False)
+        how = {"effort": effort, "aim_ps": aim, "sections": False, "wires": self.wires}
+        flow = Flow.of_process(self.process, **how)
         for trial in self.trials:
             if (trial.config, trial.flow) == (unit, flow):
                 return trial

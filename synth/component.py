@@ -64,6 +64,7 @@ def component(config: DotConfig, flow: Flow, cost: Cost, energy: Energy) -> str:
     leakage = energy.parts["leakage"] * energy.blocks * config.lanes / energy.cycles
     leakage /= energy.clock_ps  # milliwatts
     where = flow.process or cost.extra["library"]
+    where += f" with wires ({flow.wires})" if flow.wires else ""
     words = re.findall(r"[A-Za-z0-9]+", f"mxdot {config} {where}")
 
     def joules(milliwatts: float) -> float:

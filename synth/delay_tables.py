@@ -207,7 +207,9 @@ class WireLoad:
     slope: float
     """Additional length per pin after the last entry of `lengths`."""
     lengths: tuple[tuple[float, float], ...]
-    """Pairs of a number of pins, ascending, and the length of a net with this number."""
+    """Pairs of a number of pins, ascending, and the length of a net with this number; empty where
+    the netlist states its lengths.
+    """
     tree: str = "balanced_tree"
 
     def length(self, pins: int) -> float:
@@ -220,15 +222,15 @@ class WireLoad:
                 return short + (long - short) * (pins - low) / (high - low)
         return longest + (pins - last) * self.slope
 
-    def load(self, pins: int) -> float:
-        """Capacitance of the wire."""
-        return self.length(pins) * self.capacitance
+    def load(self, length: float) -> float:
+        """Capacitance of a wire of this length."""
+        return length * self.capacitance
 
-    def delay(self, pins: int, pin: float, net: float) -> float:
+    def delay(self, length: float, pins: int, pin: float, net: float) -> float:
         """Elmore delay to a pin of capacitance `pin`; `net` is all capacitance, wire included."""
-        resistance = self.length(pins) * self.resistance
+        resistance = length * self.resistance
         if self.tree == "balanced_tree":
-            return resistance / pins * (self.load(pins) / pins + pin)
+            return resistance / pins * (self.load(length) / pins + pin)
         return resistance * net if self.tree == "worst_case_tree" else 0.0
 
 

@@ -82,8 +82,8 @@ class Energy:
     operands stay), `waiting, operands change`, and `zeros` (blocks of elements that are 0).
     """
     sections: dict[str, float] = field(default_factory=dict)
-    """Energy per product of each section where asked for, of a netlist that keeps them apart;
-    `(top)` has pipeline registers and handshake, `clock tree` the estimated buffers.
+    """Energy per product of each section, of a netlist that keeps them apart, or empty; `(top)`
+    has pipeline registers and handshake, `clock tree` the estimated buffers.
     """
     registers: int = 0
     """Flip-flops."""
@@ -91,12 +91,17 @@ class Energy:
     """Buffers of the estimated clock tree."""
     has_internal: bool = True
     """False where the library has no internal power, and the figure lacks it."""
+    wires: str | None = None
+    """Source of the wires that are in the figure, as `Flow.wires`; None without wires."""
     tool: str = ""
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return asdict(self)
+        """Plain JSON types; `wires` only where there are some."""
+        values = asdict(self)
+        if self.wires is None:
+            del values["wires"]
+        return values
 
 
 def energy(
@@ -157,7 +162,11 @@ def energy(
             joules = Joules(apart, library, flow, period, cache_dir)
             result = replace(result, sections=joules.sections(run, fill, cycles))
     result = replace(
-        result, data=data, tool=cost.tool, seconds=round(time.perf_counter() - started, 3)
+        result,
+        data=data,
+        wires=flow.wires,
+        tool=cost.tool,
+        seconds=round(time.perf_counter() - started, 3),
     )
     store.write(key, "energy", result.to_dict())
     return result
@@ -169,7 +178,8 @@ def kept_netlist(text: str, top: str, flow: Flow, cost: Cost, limit: float) -> N
     effort = cost.extra["effort"]
     aim = cost.delay_ps if effort in ("speed", "balanced") else cost.extra["abc_target_ps"]
     with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name, naming(Path(name)):
-        return flattened(Asic(design, flow, Path(name), limit).kept(effort, aim))
+        run = Asic(design, flow, Path(name), limit)
+        return run.wired(flattened(run.kept(effort, aim)), run.library)
 
 
 def _period(flow: Flow, clock_ps: float | None, delay_ps: float | None) -> float | None:

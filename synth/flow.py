@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import zlib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +15,7 @@ from . import gates
 from .errors import SynthesisError
 from .liberty import Library, merged, parse
 from .processes import GATES, NAMES, PROCESSES
+from .wires import WIRES, wire_load
 
 KINDS = ("gates", "cells", "xilinx", "ecp5")
 EFFORTS = ("area", "balanced", "speed")
@@ -57,6 +58,8 @@ class Flow:
     """Place and route (`ecp5`), instead of only counting."""
     process: str | None = None
     """Name in `processes.PROCESSES`, instead of `liberty`: its library, driver and load."""
+    wires: str | None = None
+    """Wires of a process, by `wires.py`: `model`, or `placed` by Coriolis; None for none."""
 
     def __post_init__(self) -> None:
         choice("flow", self.kind, KINDS)
@@ -86,6 +89,7 @@ class Flow:
             )
         if self.liberty and self.process is not None:
             raise ValueError(f"liberty and process exclude each other: {self.process} has its own")
+        self._check_wires()
 
     def _check_targets(self) -> None:
         for name in ("target_levels", "target_ps", "aim_ps"):
@@ -94,14 +98,26 @@ class Flow:
         if self.aim_ps is not None and self.target_ps is not None:
             raise ValueError("aim_ps and target_ps exclude each other: a target chooses its aims")
 
+    def _check_wires(self) -> None:
+        if self.wires is None:
+            return
+        choice("wires", self.wires, WIRES)
+        if self.process is None:
+            raise ValueError(f"wires need a process of {', '.join(PROCESSES)}, which states them")
+        if self.timing != "own":
+            raise ValueError(f"timing must be own with wires, not {self.timing}")
+
     @property
     def keeps_sections(self) -> bool:
         """True when a second synthesis measures sections."""
         return self.kind not in FPGA if self.sections is None else self.sections
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return asdict(self) | {"liberty": [str(path) for path in self.liberty]}
+        """Plain JSON types; `wires` only where there are some."""
+        values = asdict(self) | {"liberty": [str(path) for path in self.liberty]}
+        if self.wires is None:
+            del values["wires"]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Flow":
@@ -205,8 +221,11 @@ def _read(path: Path) -> bytes:
 
 
 def library_of(flow: Flow) -> Library:
-    """The library of a flow; SynthesisError for malformed files."""
-    return _library(tuple((source, text) for _, source, text in files_of(flow)))
+    """The library of a flow, with its wires; SynthesisError for malformed files."""
+    library = _library(tuple((source, text) for _, source, text in files_of(flow)))
+    if flow.wires is None or flow.process is None:
+        return library
+    return replace(library, wire_load=wire_load(PROCESSES[flow.process], library))
 
 
 def digest_of(flow: Flow) -> str:

@@ -19,9 +19,11 @@ from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .errors import TargetMissedError, naming
 from .flow import Cost, Flow, digest_of
+from .processes import PROCESSES
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
-from .tools import nextpnr_version, yosys_version
+from .tools import nextpnr_version, placer_version, yosys_version
+from .wires import CODE as WIRE_CODE
 
 FORMAT = 1
 """Version of the entries; a new number makes all existing ones unknown."""
@@ -166,8 +168,14 @@ def _made(
 ) -> tuple[Cost, Netlist | None]:
     """Synthesise and store the result."""
     started = time.perf_counter()
+    plain = None
+    if flow.wires is not None and flow.target_ps is None:  # mapping does not know of wires
+        plain = _synthesise(design, replace(flow, wires=None), cache, limit, True)
     with scratch("synth") as directory, naming(directory):
-        if flow.kind in ("gates", "cells"):
+        if plain is not None and plain[1] is not None:
+            cost, netlist = Asic(design, flow, directory, limit).with_wires(plain[0], plain[1])
+            cache.write(key, "netlist", _pack(netlist))
+        elif flow.kind in ("gates", "cells"):
             run = Asic(design, flow, directory, limit)
             if flow.aim_ps is not None:
                 _prepare(run, cache)
@@ -192,11 +200,15 @@ def _prepare(run: Asic, cache: Cache) -> None:
         cache.write(key, "prepared", text)
 
 
-@cache
 def _own_timing() -> str:
     """Hash of the modules that find adders and time netlists: they have no version of their own."""
+    return _code(("adders.py", "delay_tables.py", "static_timing.py"))
+
+
+@cache
+def _code(names: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    for name in ("adders.py", "delay_tables.py", "static_timing.py"):
+    for name in names:
         digest.update(Path(__file__).with_name(name).read_bytes())
     return digest.hexdigest()
 
@@ -214,6 +226,10 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
         library = digest_of(flow)
         tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
         tools += [_own_timing()] if flow.kind == "cells" else []
+        if flow.wires is not None:
+            process = PROCESSES[flow.process or ""]
+            placer = placer_version() if flow.wires == "placed" else None
+            tools += [_code(WIRE_CODE), placer, process.wire_ff, process.wire_ohm, process.row_um]
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None
@@ -224,13 +240,15 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
 
 def _pack(netlist: Netlist) -> list[Any]:
     cells = [[cell.name, cell.type, cell.pins] for cell in netlist.cells]
-    return [netlist.name, netlist.ports, cells]
+    lengths = [] if netlist.lengths is None else [list(netlist.lengths.items())]
+    return [netlist.name, netlist.ports, cells, *lengths]
 
 
 def _unpack(values: list[Any]) -> Netlist:
-    name, ports, cells = values
+    name, ports, cells, *lengths = values
     return Netlist(
         name,
         {port: (direction, bits) for port, (direction, bits) in ports.items()},
         [Cell(*cell) for cell in cells],
+        lengths=dict(map(tuple, lengths[0])) if lengths else None,
     )

@@ -1,6 +1,7 @@
 """The processes that are built in: a reduced cell library each, and what drives and loads a unit.
 
 `tools/reduce_liberty.py` makes the libraries of the open ones; what it leaves out stands there.
+Heights of rows, capacitance and resistance of wires are as in OpenROAD-flow-scripts (`setRC.tcl`).
 """
 
 import gzip
@@ -37,6 +38,12 @@ class Process:
     """Name patterns of cells that the reduced library leaves out."""
     kept: tuple[str, ...] = ()
     """Name patterns of cells kept in spite of `left_out`: adders, which only replace adders."""
+    row_um: float = 0.0
+    """Height of a row of cells in micrometres."""
+    wire_ff: float = 0.0
+    """Femtofarads per micrometre of a signal's wire."""
+    wire_ohm: float = 0.0
+    """Ohms per micrometre of a signal's wire."""
     only: tuple[str, ...] = ("*",)
     """Name patterns of cells that the reduced library may have."""
 
@@ -93,6 +100,9 @@ PROCESSES = {
             licence="Apache-2.0",
             origin="sky130_fd_sc_hd of the SkyWater PDK, as in the examples of OpenSTA",
             left_out=("*__lpflow_*", "*__probe*", "*__macro_*", "*__*dly*"),
+            row_um=2.72,
+            wire_ff=0.172,
+            wire_ohm=0.893,
             only=tuple(f"sky130_fd_sc_hd__{cell}" for cell in SKY130.split()),
         ),
         Process(
@@ -105,6 +115,9 @@ PROCESSES = {
             licence="Apache-2.0",
             origin="sg13g2_stdcell of the IHP Open PDK, as in the tests of OpenSTA",
             left_out=("*_dlygate*", "*_lgcp_*", "*_slgcp_*"),
+            row_um=3.78,
+            wire_ff=0.173,
+            wire_ohm=2.07,
         ),
         Process(
             "asap7",
@@ -117,6 +130,9 @@ PROCESSES = {
             origin="asap7sc7p5t, five files, as in OpenROAD-flow-scripts",
             left_out=("*x1p*", "*xp*", "SDF*", "ICG*"),
             kept=("HAxp5_*",),
+            row_um=0.27,
+            wire_ff=0.173,
+            wire_ohm=32.3,
         ),
         Process(
             "gt2n",
@@ -128,6 +144,9 @@ PROCESSES = {
             licence="BSD-3-Clause",
             origin="gt2_6t_w31_lvt of GT2N (Jang et al., ISCAS 2026), as in OpenROAD-flow-scripts",
             left_out=("*_filler_*", "*_tap*", "*_decap*", "*_tie*"),
+            row_um=0.144,
+            wire_ff=0.15,  # the PDK's own is a guess
+            wire_ohm=438.0,
         ),
     )
 }

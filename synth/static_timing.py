@@ -3,8 +3,9 @@
 Each net has, for rise and fall, the latest arrival and the slowest slew of all arcs that drive it.
 The clock is ideal: it comes at time 0 without slew. Paths begin at inputs, at clocked outputs and
 at black boxes. They end at outputs, at data inputs of flip-flops and latches (setup included), and
-at black boxes. Wires count where the library names a default wire load: a net is loaded by the
-whole wire, and each pin adds its Elmore delay. Not modelled: other wires, hold, asynchronous
+at black boxes. Wires count where the library has a wire load, with the lengths of the
+netlist if it states them: a net is loaded by the whole wire, and each pin adds its Elmore delay.
+Not modelled: other wires, hold, asynchronous
 inputs, time borrowing of latches, and half periods between clocks of both edges.
 """
 
@@ -144,9 +145,16 @@ class _Timer:
         for _, _, net in self.netlist.outputs():
             add(net, load, load)
         if self.library.wire_load is not None:
-            for net, pins in self.fanouts.items():
-                add(net, *[self.library.wire_load.load(pins)] * 2)
+            for net in self.fanouts:
+                add(net, *[self.library.wire_load.load(self._length(net))] * 2)
         return found
+
+    def _length(self, net: Bit) -> float:
+        """Length of a net's wire, as the wire load of the library counts."""
+        lengths, wire = self.netlist.lengths, self.library.wire_load
+        if lengths is not None:
+            return lengths.get(net, 0.0)
+        return 0.0 if wire is None else wire.length(self.fanouts[net])
 
     def _at(self, net: Bit, pin: tuple[float, float]) -> Signal | None:
         """Signal of a net at the end of its wire, at a pin of this capacitance."""
@@ -156,8 +164,9 @@ class _Timer:
             return signal
         (rise, fall), slews = signal
         net_rise, net_fall = self.loads[net]
-        rise += wire.delay(pins, pin[0], net_rise)
-        fall += wire.delay(pins, pin[1], net_fall)
+        length = self._length(net)
+        rise += wire.delay(length, pins, pin[0], net_rise)
+        fall += wire.delay(length, pins, pin[1], net_fall)
         return (rise, fall), slews
 
     def _inputs(self, is_false: Callable[[str], object]) -> None:

@@ -1,4 +1,4 @@
-"""Tools: Yosys, OpenSTA and nextpnr, with their versions, each run under a time limit.
+"""Tools: Yosys, OpenSTA, Coriolis and nextpnr, with their versions, each run under a time limit.
 
 Each run has its own process and directory, so that crashes, hangs and leftover files stay there.
 The WebAssembly builds see only this directory, by relative paths.
@@ -22,6 +22,12 @@ CHOICE = "MXDOT_YOSYS"
 
 STA = "MXDOT_STA"
 """Environment variable that names the program OpenSTA, instead of `sta`."""
+
+CORIOLIS = "MXDOT_CORIOLIS"
+"""Environment variable that names the Python with the package coriolis-eda, instead of this one:
+its dependencies do not fit beside those of simulation."""
+PLACER = str(Path(__file__).with_name("place_cells.py"))
+_CORIOLIS_VERSION = "from importlib.metadata import version; print(version('coriolis-eda'))"
 
 _ABC = re.compile(r"^(ABC: )(?:Error: )?(.*(?:not available|cannot be used|has failed).*)$", re.M)
 """Messages in Yosys's log with which ABC gives up."""
@@ -83,6 +89,32 @@ def sta_version() -> str | None:
     return f"OpenSTA {number[0]}" if number and done.returncode == 0 else None
 
 
+def placer_version() -> str:
+    """Name and version of Coriolis; SynthesisError without it."""
+    return _placer_version(os.environ.get(CORIOLIS) or sys.executable)
+
+
+@cache
+def _placer_version(python: str) -> str:
+    try:
+        done = subprocess.run(
+            [python, "-c", _CORIOLIS_VERSION],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    if done is None or done.returncode:
+        raise SynthesisError(
+            f"Coriolis is not installed for {python}: wires placed needs the package coriolis-eda, "
+            f"of Python 3.11 or 3.12, and {CORIOLIS} names the Python that has it"
+        )
+    return f"coriolis-eda {done.stdout.strip()}"
+
+
 def cxxrtl_headers() -> Path:
     """Headers for C++ written by this Yosys; ModuleNotFoundError without Yosys."""
     package = importlib.util.find_spec(YOSYS[_yosys(os.environ.get(CHOICE))][0])
@@ -126,6 +158,13 @@ def run_sta(script: str, directory: Path, source: str, limit: float) -> str:
     (directory / "script.tcl").write_text(script)
     command = [_sta(), "-no_init", "-no_splash", "-exit", "script.tcl"]
     return _run(command, directory, source, limit, "OpenSTA", {})
+
+
+def run_placer(job: str, result: str, directory: Path, source: str, limit: float) -> None:
+    """Run `place_cells.py` on a file in `directory`."""
+    placer_version()
+    python = os.environ.get(CORIOLIS) or sys.executable
+    _run([python, PLACER, job, result], directory, source, limit, "Coriolis", {})
 
 
 def run_nextpnr(arguments: list[str], directory: Path, source: str, limit: float) -> str:

@@ -37,6 +37,8 @@ class Netlist:
     """Entry of each named vector: `bits`, `hide_name` and `attributes`."""
     memories: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Entry of each memory: `width` and `size` among others."""
+    lengths: dict[Bit, float] | None = field(default=None, compare=False, repr=False)
+    """Micrometres of each net's wire, where known; a net without an entry has none."""
 
     @cached_property
     def types(self) -> Counter[str]:

@@ -72,6 +72,8 @@ class Session:
     directory: Path
     backend: Backend
     fresh: bool = False
+    seen: list[Outcome] = field(default_factory=list)
+    """All outcomes so far."""
 
     def outcomes(self, tasks: Sequence[Check], doing: str) -> list[Outcome]:
         """Outcomes of `tasks` in their order; progress goes to standard error."""
@@ -79,7 +81,9 @@ class Session:
         self.fresh = self.fresh and self.backend.only_lists
         with display(Console(stderr=True, highlight=False), doing) as observer:
             outcomes = run(tasks, store, self.backend, observer)
-        return [outcomes[task.key] for task in tasks]
+        ordered = [outcomes[task.key] for task in tasks]
+        self.seen += ordered
+        return ordered
 
 
 def chosen(things: Iterable[T], only: str, what: str) -> list[T]:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from . import errors, find, schemes, units
+from . import columns, errors, find, schemes, units
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -14,5 +14,5 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.otherwise = "units"
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    for each in (units, find, schemes, errors):
+    for each in (units, find, schemes, errors, columns):
         each.add_parser(what)

@@ -4,6 +4,8 @@ import argparse
 from dataclasses import replace
 
 from ...synth import SYNTHESES
+from ..refusals import refuse
+from ..synthesis import add_wires_option
 from ..terminal import console
 from .running import add_clock_option, add_run_options, backend, run_resumable
 from .study import add_accuracy_options, add_unit_options, study_of
@@ -27,6 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     group = parser.add_argument_group("cost")
     group.add_argument("--process", metavar="P,...", help="sky130, ihp, asap7 or gt2n")
+    add_wires_option(group)
     group.add_argument("--no-energy", action="store_true", help="leave the energy out")
     add_clock_option(group)
     add_accuracy_options(parser)
@@ -45,6 +48,7 @@ def _search(args: argparse.Namespace) -> int:
     from ...compare.studies.table import show_found
     from ...util.progress import display
 
+    refuse(args, ["wires"], "without --clock")
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)
     how, screen = backend(args), console()
@@ -68,7 +72,8 @@ def _rank(args: argparse.Namespace) -> int:
         raise ValueError(f"{given} needs --{missing} with it, to compare units at a clock")
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)
-    synthesis = Synthesis(args.process, clock=clock_list(args.clock), energy=not args.no_energy)
+    clock, energy = clock_list(args.clock), not args.no_energy
+    synthesis = Synthesis(args.process, clock=clock, energy=energy, wires=args.wires)
     study = replace(study, synthesis=synthesis)
     sweeps = tuple(replace(sweep, process=None, clock=None) for sweep in study.sweeps)
     study = replace(study, sweeps=sweeps)

@@ -58,6 +58,7 @@ def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
         "flow": with_processes(args.flow, args.process),
         "liberty": None if args.liberty is None else tuple(args.liberty),
         "effort": args.effort,
+        "wires": args.wires,
     }
     for name in ("target_ps", "target_levels"):
         text = getattr(args, name)

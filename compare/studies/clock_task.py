@@ -30,30 +30,33 @@ class ClockTask:
     energy: bool
     cache_dir: Path
     tools: Instruments = field(repr=False)
+    wires: str | None = None
+    """Value for `Flow.wires`."""
 
     @property
     def key(self) -> str:
-        flow = Flow.of_process(self.process)
+        flow = Flow.of_process(self.process, wires=self.wires)
         code = fingerprint(self.tools.cost_sources)
         what = [self.described, flow_files(flow), chosen_tools(flow)]
         return task_key("clock", what, self.energy, code)
 
     @property
     def described(self) -> dict[str, Any]:
-        """The question without tools and code."""
+        """The question without tools and code; `wires` only where there are some."""
         arguments = self.unit.config.arguments | dict.fromkeys((*self.free, "delays"))
         return {
             "unit": arguments,
             "process": self.process,
             "period_ps": self.period_ps,
             "free": list(self.free),
-        }
+        } | ({} if self.wires is None else {"wires": self.wires})
 
     @property
     def label(self) -> str:
         config = self.unit.config
         what = f"{config.formats_text} {config.accumulator} x{config.lanes}"
-        return f"{what}: {self.process} at {clock_text(self.period_ps)}"
+        wires = f" with wires ({self.wires})" if self.wires is not None else ""
+        return f"{what}: {self.process}{wires} at {clock_text(self.period_ps)}"
 
     @property
     def weight(self) -> float:
@@ -86,7 +89,8 @@ class ClockTask:
                 texts[config] = self.tools.generate(config, TOP)
             return self.tools.measure(texts[config], TOP, flow, cache_dir=self.cache_dir)
 
-        return Search(self.unit.config, self.process, self.period_ps, measured, free)
+        where = self.process, self.period_ps
+        return Search(self.unit.config, *where, measured, free, wires=self.wires)
 
     def _about(self, clocked: Clocked) -> dict[str, Any]:
         return {
@@ -138,11 +142,11 @@ def clock_task(point: Point, cache_dir: Path, tools: Instruments) -> ClockTask |
         return None
     assert point.flow is not None
     assert point.flow.process is not None
-    return ClockTask(
-        point.unit, point.flow.process, point.clock_ps, point.free, point.energy, cache_dir, tools
-    )
+    what = point.unit, point.flow.process, point.clock_ps, point.free, point.energy
+    return ClockTask(*what, cache_dir, tools, point.flow.wires)
 
 
 def clock_command(task: ClockTask) -> str:
     """Options of `mxdot compare` that repeat the search."""
-    return f"--clock {clock_option(task.period_ps)} --process {task.process}"
+    wires = f" --wires {task.wires}" if task.wires is not None else ""
+    return f"--clock {clock_option(task.period_ps)} --process {task.process}{wires}"

@@ -15,6 +15,8 @@ from ...util.sweep import items
 
 NAMES = (*PROCESSES, "cells", "xilinx", "xilinx-dsp", "ecp5", "ecp5-dsp")
 NONE = "none"
+TIMED = [name for name in PROCESSES if name != "gates"]
+"""Processes with a clock and wires."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Synthesis:
     clock: tuple[float, ...] = ()
     """Clock periods in picoseconds: the smallest unit at each of them in each process."""
     effort: str = "speed"
+    wires: str | None = None
+    """Value for `Flow.wires` of the processes."""
     energy: bool = True
     """Measure the energy of generated units in the flows `gates` and `cells`."""
     sections: bool | None = None
@@ -52,6 +56,7 @@ class Synthesis:
             target_ps=self.target_ps if "cells" in kinds else (),
             clock=self.clock if clocked else (),
             target_levels=self.target_levels if "gates" in kinds else (),
+            wires=self.wires if "cells" in kinds else None,
         )
 
     def flows(self) -> list[Flow | None]:
@@ -77,6 +82,8 @@ class Synthesis:
         kinds = {_kind(name) for name in names}
         if self.clock:
             self._check_clock(names)
+        if self.wires is not None and not set(names) & set(TIMED):
+            raise ValueError(f"wires are for process {', '.join(TIMED)}, not {self.flow}")
         if "cells" in names and not self.liberty:
             raise ValueError("flow cells needs a cell library: --liberty FILE")
         if self.liberty and "cells" not in names:
@@ -89,10 +96,9 @@ class Synthesis:
                 raise ValueError(f"{option} is for flow {' or '.join(users)}, not {self.flow}")
 
     def _check_clock(self, names: Sequence[str]) -> None:
-        timed = [name for name in PROCESSES if name != "gates"]
         for name in names:
-            if name not in timed:
-                raise ValueError(f"clock is for process {', '.join(timed)}, not {name}")
+            if name not in TIMED:
+                raise ValueError(f"clock is for process {', '.join(TIMED)}, not {name}")
         if self.target_ps:
             raise ValueError("clock and target-ps exclude each other")
 
@@ -105,7 +111,8 @@ class Synthesis:
         targets = self.target_ps or (None,)
         if kind == "cells":
             files, process = (self.liberty, None) if name == kind else ((), name)
-            return [Flow(kind, files, **how, target_ps=t, process=process) for t in targets]
+            how |= {"process": process, "wires": None if name == kind else self.wires}
+            return [Flow(kind, files, **how, target_ps=t) for t in targets]
         if kind == "ecp5":
             return [Flow(kind, dsp=dsp, target_ps=t) for t in targets]
         return [Flow(kind, dsp=dsp)]
@@ -142,6 +149,7 @@ def flow_text(flow: Flow | None) -> str | None:
     words = [flow_name(flow)]
     words += [flow.liberty[0].name.partition(".")[0]] if flow.liberty else []
     words += {"area": ["for area"], "balanced": ["balanced"]}.get(flow.effort, [])
+    words += [f"with wires ({flow.wires})"] if flow.wires is not None else []
     return " ".join(words)
 
 
@@ -159,6 +167,7 @@ def flow_options(flow: Flow | None) -> str:
     words = ["--flow" if flow.process is None else "--process", flow_name(flow)]
     words += ["--liberty", *map(str, flow.liberty)] if flow.liberty else []
     words += ["--effort", flow.effort] if flow.effort != "speed" else []
+    words += ["--wires", flow.wires] if flow.wires is not None else []
     words += ["--target-ps", str(flow.target_ps)] if flow.target_ps is not None else []
     words += ["--target-levels", str(flow.target_levels)] if flow.target_levels is not None else []
     return shlex.join(words)

@@ -1,4 +1,4 @@
-"""Files of a comparison: CSV, JSON and Parquet (schema in docs/compare.md), plots and report."""
+"""Files of a comparison: CSV, JSON and Parquet (`mxdot compare columns`), plots and report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -56,16 +56,26 @@ def sections(rows: Sequence[Row]) -> Any:
     return lines(names, (dict(zip(names, line, strict=True)) for line in found))
 
 
-def schema_markdown() -> str:
-    """The table of the columns for docs/compare.md."""
+def schema() -> list[dict[str, str]]:
+    """Column, type, unit and meaning of each column."""
     nested = {"sections": "section: area", "lengths": "list of measures"}
+    names = [column.name for column in fields(Row)]
+    types = [flat_type(Row, name) for name in names]
+    return [
+        {
+            "column": column.name,
+            "type": flat.__name__ if flat else nested[column.name],
+            "unit": column.metadata["unit"],
+            "meaning": column.metadata["doc"],
+        }
+        for column, flat in zip(fields(Row), types, strict=True)
+    ]
+
+
+def schema_markdown() -> str:
+    """The columns as a table in Markdown."""
     text = ["| column | type | unit | meaning |", "|---|---|---|---|"]
-    for column in fields(Row):
-        flat = flat_type(Row, column.name)
-        text.append(
-            f"| `{column.name}` | {flat.__name__ if flat else nested[column.name]} "
-            f"| {column.metadata['unit']} | {column.metadata['doc']} |"
-        )
+    text += [f"| `{r['column']}` | {r['type']} | {r['unit']} | {r['meaning']} |" for r in schema()]
     return "\n".join(text) + "\n"
 
 

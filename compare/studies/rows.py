@@ -24,7 +24,7 @@ def _column(doc: str, unit: str = "", **default: Any) -> Any:
 
 @dataclass(frozen=True)
 class Row:
-    """One point. None: not asked for, not known, or failed. The fields are the schema."""
+    """One point. None: does not apply, not known, or failed. The fields are the schema."""
 
     unit: str = _column("the unit: formats, accumulator, lanes, stages; or an extra unit's name")
     generated: bool = _column("made by this project; false for `--extra`")
@@ -36,7 +36,7 @@ class Row:
     interval: int | None = _column("between chained blocks of one dot product", "cycles")
     interleave: int | None = _column("dot products in flight")
     flow: str | None = _column("how the unit was synthesised; empty for not at all")
-    target: str | None = _column("greatest delay, or the clock, that was asked for")
+    target: str | None = _column("greatest delay allowed, or the clock")
     clock_mhz: float | None = _column(
         "clock at which this is the smallest unit; empty where the unit was given", "MHz"
     )

@@ -17,6 +17,7 @@ liberty = "cells.lib"                      # relative to this file; a list where
 target_ps = [500, 1000]                    # each flow that takes targets runs for each
 target_levels = "30..50/10"
 effort = "speed"                           # or area, where there is no target
+wires = "model"                            # or placed, in a process; default: none
 energy = true                              # the energy of a product, a few seconds for each unit
 [accuracy]
 data = ["normal", "real"]
@@ -41,7 +42,7 @@ from ...util.schema import Table, check_count, checked, read_toml
 from ...util.sweep import items, number_list
 from .clocks import clock_list
 from .extra import extras
-from .flows import NONE, Synthesis, with_processes
+from .flows import NONE, TIMED, Synthesis, with_processes
 from .points import SWEPT, Point, Sampling, Sweep, combinations, points_of, units_of
 from .units import Foreign, Generated, Unit
 
@@ -77,11 +78,15 @@ class Study:
         if units > MOST:
             raise ValueError(f"sweeps must stand for at most {MOST} units in all, not {units}")
         found: list[Point] = []
-        for part in (*(self._points(sweep, note) for sweep in self.sweeps), self._of(self.extra)):
+        # Without other Verilog the wires are those of the sweeps alone.
+        rest = self if self.extra else replace(self, synthesis=replace(self.synthesis, wires=None))
+        for part in (*(self._points(sweep, note) for sweep in self.sweeps), rest._of(self.extra)):
             found += part
             _check_points(len(found))
         if not found:
             raise ValueError("flow none and data none leave nothing to measure")
+        if self.synthesis.wires and not any(p.flow is not None and p.flow.wires for p in found):
+            raise ValueError(f"wires are for process {', '.join(TIMED)}, which no unit has")
         # A unit that a sweep has with its accuracy, too, is one point.
         whole = {(p.unit, p.flow, p.clock_ps) for p in found if p.data is not None}
         return [
@@ -169,6 +174,7 @@ class CostTable(Table):
     target_levels: Text | UnsetType = UNSET
     clock: Text | UnsetType = UNSET
     effort: str = "speed"
+    wires: str | UnsetType = UNSET
     energy: bool = True
 
 
@@ -243,6 +249,7 @@ def _synthesis(table: CostTable, path: Path) -> Synthesis:
         liberty=tuple(path.parent / printable("liberty", name) for name in files),
         clock=() if table.clock is UNSET else clock_list(_text(table.clock)),
         effort=table.effort,
+        wires=None if table.wires is UNSET else table.wires,
         energy=table.energy,
         **_numbers(targets, *targets),
     )

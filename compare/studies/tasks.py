@@ -18,7 +18,7 @@ from ...synth import Flow
 from ...synth.asic import timer
 from ...synth.errors import TargetMissedError
 from ...synth.processes import PROCESSES
-from ...synth.tools import CHOICE
+from ...synth.tools import CHOICE, placer_version
 from ...util.data.sentences import SENTENCES
 from ...util.jobs import reason
 from ...util.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
@@ -307,7 +307,8 @@ def rule_texts(unit: Unit) -> tuple[str, str, int]:
 
 def chosen_tools(flow: Flow) -> list[str | None]:
     """Versions of the installed tools that a flow uses."""
-    return [os.environ.get(CHOICE), timer(flow) if flow.kind == "cells" else None]
+    placer = [placer_version()] if flow.wires == "placed" else []
+    return [os.environ.get(CHOICE), timer(flow) if flow.kind == "cells" else None, *placer]
 
 
 def flow_files(flow: Flow) -> str:

@@ -25,7 +25,7 @@ from ...util.workers import terminate_as_interrupt
 from .job import UnitJob
 from .merge import merge_coverage
 from .regression_units import Unit
-from .summary import summary, write_junit
+from .summary import summary, write_junit, write_results
 from .task import UnitTask, unit_processes
 from .toolchain import find_tools
 from .unit import UnitResult
@@ -47,7 +47,7 @@ class Settings:
     real data for every unit, and names of two arrays in it. generator, simulator: as `UnitJob`'s.
     seed: of the unfinished run of the same settings, or random, when None. fresh: begin anew even
     with an unfinished run. repeat: the command line that repeats a unit, in which {name} and {seed}
-    stand for its own.
+    stand for its own. json: a file for the results.
     """
 
     seed: int | None = None
@@ -61,6 +61,7 @@ class Settings:
     simulator: str | None = None
     repeat: str = ""
     directory: Path = BUILD
+    json: Path | None = None
 
 
 def random_seed() -> int:
@@ -162,6 +163,8 @@ class _Regression:
         for path in (directory / _RESULTS, *directory.glob(f"{_COVERAGE}.*")):
             with replacing(self.settings.directory / path.name) as copy:
                 shutil.copyfile(path, copy)
+        if self.settings.json is not None:
+            write_results(ordered, self.seed, seconds, coverage, self.settings.json)
         (directory / _STATE).unlink()
         return summary(ordered, seconds, coverage)
 

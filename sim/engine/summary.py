@@ -1,8 +1,9 @@
-"""Results of a regression: a table and the failures for people, JUnit XML for programs."""
+"""Results of a regression: a table and the failures for people, JUnit XML and JSON for programs."""
 
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...util.files import write_file
+from ...util.tables import write_json
 from .unit import UnitResult
 
 
@@ -73,6 +75,16 @@ def _failure(console: Console, result: UnitResult) -> None:
     if result.report:
         lines += ["", *(f"  {line}" for line in result.report.splitlines())]
     console.print("\n".join(["", *lines, ""]), markup=False, soft_wrap=True)
+
+
+def write_results(
+    results: Sequence[UnitResult], seed: int, seconds: float, coverage: float | None, path: Path
+) -> None:
+    """JSON: an entry for each unit; coverage in percent, as of `summary`."""
+    units = [asdict(result) | {"passed": result.passed} for result in results]
+    passed = bool(units) and all(unit["passed"] for unit in units)
+    about = {"passed": passed, "seed": seed, "seconds": seconds, "coverage": coverage}
+    write_json(path, about | {"units": units})
 
 
 def write_junit(results: Sequence[UnitResult], seed: int, seconds: float, path: Path) -> None:

@@ -11,7 +11,7 @@ from compare_sample import Quiet, swept
 from mxdot.compare.studies import Row, Sampling, Study, Sweep, compare, load_study, processes
 from mxdot.compare.studies.charts import pictures
 from mxdot.compare.studies.clock_table import crossings, equals, estimates, show_clocked, words
-from mxdot.compare.studies.clock_task import ClockTask
+from mxdot.compare.studies.clock_task import ClockTask, clock_command, clock_task
 from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.pareto import is_equal, marked
@@ -134,6 +134,49 @@ def test_a_key_is_of_the_question_and_not_of_default_stages(tmp_path):
         if isinstance(p.unit, Generated)
     }
     assert len(keys) == 2  # four stages that are given are another question
+
+
+def test_wires_reach_every_synthesis_and_name_the_row(tmp_path):
+    wires = replace(
+        study(swept("e4m3", "exact", "32"), 1000.0),
+        synthesis=Synthesis("asap7", clock=(1000.0,), wires="model"),
+    )
+    seen = []
+
+    def measured(text, top, flow, **options):
+        seen.append(flow.wires)
+        return measure_at_clock(text, top, flow, **options)
+
+    tools = replace(FAKES, measure=measured)
+    (point,) = wires.points()
+    task = clock_task(point, tmp_path, tools)
+    assert task is not None
+    task.run()
+    assert set(seen) == {"model"}
+    (row,) = compare(wires, tmp_path, processes(1), Quiet(), tools=CLOCKED).rows
+    assert row.flow == "asap7 with wires (model)"
+    assert "--process asap7 --wires model --clock 1GHz" in str(row.command)
+    assert task.label == "e4m3 exact x32: asap7 with wires (model) at 1 GHz"
+    assert task.described["wires"] == "model"
+    without = replace(task, wires=None)
+    assert "wires" not in without.described
+    assert without.key != task.key
+    assert clock_command(task) == "--clock 1GHz --process asap7 --wires model"
+
+
+def test_wires_need_a_process(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        '[[sweep]]\nformat = "e4m3"\naccumulator = "exact"\nprocess = "gates,asap7"\n'
+        '[cost]\nwires = "model"\n'
+    )
+    flows = [point.flow for point in load_study(path).points() if point.flow]
+    assert {flow.process: flow.wires for flow in flows} == {None: None, "asap7": "model"}
+    path.write_text(path.read_text().replace(",asap7", ""))
+    with pytest.raises(
+        ValueError, match="wires are for process sky130, ihp, asap7, gt2n, which no"
+    ):
+        load_study(path).points()
 
 
 def at(accumulator: str, area: float, mhz: float = 1000.0, **more: Any) -> Row:

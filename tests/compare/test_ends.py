@@ -11,8 +11,9 @@ from rich.console import Console
 from compare_fakes import FAKES, Record
 from compare_sample import Quiet
 from mxdot.compare.accuracy import evaluate
-from mxdot.compare.studies import DEFAULT, WIDTHS, Row, compare, load_study, processes
+from mxdot.compare.studies import WIDTHS, Row, compare, load_study, processes
 from mxdot.compare.studies.answers import Answer, answers
+from mxdot.compare.studies.extra import load_extra
 from mxdot.compare.studies.report import render
 from mxdot.compare.studies.session import Comparison
 from mxdot.compare.studies.table import show
@@ -184,5 +185,15 @@ def test_the_answers_of_the_study_of_widths(default):
     }
 
 
-def test_the_documentation_shows_the_default_study():
-    assert f"```toml\n{DEFAULT.read_text()}```" in (ROOT / "docs" / "compare.md").read_text()
+def test_the_study_of_the_documentation_is_one(tmp_path):
+    text = (ROOT / "docs" / "compare.md").read_text()
+    study, extra = re.findall(r"```toml\n(.*?)```", text, re.S)
+    (tmp_path / "study.toml").write_text(study)
+    points = load_study(tmp_path / "study.toml").points()
+    assert len({point.unit.name for point in points}) == 6
+    assert {point.clock_ps for point in points} == {1000.0}
+    for file in ("mac.v", "tree.v"):
+        (tmp_path / file).write_text("module m; endmodule")
+    (tmp_path / "study.toml").write_text(extra)
+    (unit,) = load_extra(tmp_path / "study.toml")
+    assert unit.name == "our MAC array"

@@ -11,8 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from compare_sample import sample
+from mxdot.cli import main
 from mxdot.compare.studies import Comparison, Row
-from mxdot.compare.studies.outputs import export, schema_markdown
+from mxdot.compare.studies.outputs import export
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import KINDS
 from mxdot.model.pipeline.sections import dot_sections
@@ -88,8 +89,16 @@ def test_every_flat_column_has_a_type_and_a_meaning():
         assert (flat_type(Row, column.name) is None) == (column.name in ("sections", "lengths"))
 
 
-def test_the_schema_in_the_documentation_is_current():
-    assert schema_markdown() in (ROOT / "docs" / "compare.md").read_text()
+def test_the_command_explains_every_column(capsys):
+    assert main(["compare", "columns"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip(" `") for line in lines[2:]] == [c.name for c in fields(Row)]
+    assert (
+        lines[2 + 9] == "| `flow` | str |  | how the unit was synthesised; empty for not at all |"
+    )
+    assert main(["compare", "columns", "--json"]) == 0
+    columns = json.loads(capsys.readouterr().out)
+    assert columns[9]["meaning"] == "how the unit was synthesised; empty for not at all"
 
 
 def test_sections_are_grouped_by_what_they_do():

@@ -77,10 +77,17 @@ def test_options_of_sim_and_compare(make, value):
     assert compare == ["compare", "find", "--lanes", "8", "--jobs", value]
 
 
+@pytest.mark.parametrize("option", ["--dry-run", "--list"])
+def test_arguments_of_sim_that_only_list(make, option):
+    """They reach the command, and no layer is run."""
+    ((words, _),) = make("sim", FULL="1", ARGS=f"{option} --only unit")
+    assert words == ["sim", "--full", option, "--only", "unit"]
+
+
 @pytest.mark.parametrize("value", ["1", "yes", "$(shell touch pwned)1"])
 def test_flags_of_sim(make, value):
-    sim, layer = make("sim", FULL=value, WAVES=value, FRESH=value, ARGS="--dry-run")
-    assert sim[0] == ["sim", "--full", "--waves", "--fresh", "--dry-run"]
+    sim, layer = make("sim", FULL=value, WAVES=value, FRESH=value, ARGS="--count 9")
+    assert sim[0] == ["sim", "--full", "--waves", "--fresh", "--count", "9"]
     assert layer[0] == ["run-layer"]
 
 

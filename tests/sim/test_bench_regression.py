@@ -1,12 +1,13 @@
 """The regression runner: verdicts, files, the command line, and the ways out."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -111,6 +112,18 @@ def test_a_bad_run(monkeypatch, tmp_path, capsys, bad):
     root = xml(tmp_path / "results.xml")
     assert root.get("failures") == "1"
     assert found(root, ".//failure").get("message") == message
+
+
+@pytest.mark.parametrize("errors", [[], ["1 results differ from the model's"]])
+def test_results_as_json(monkeypatch, tmp_path, errors):
+    fake_runs(monkeypatch, UnitResult(SMALL.name, "a unit", 10, errors=errors))
+    file = tmp_path / "out" / "sim.json"
+    passed = run_regression([SMALL], replace(settings(tmp_path), json=file))
+    results = json.loads(file.read_text())
+    assert (results["passed"], results["seed"]) == (passed, 7) == (not errors, 7)
+    (unit,) = results["units"]
+    assert (unit["name"], unit["passed"]) == (SMALL.name, passed)
+    assert (unit["compared"], unit["errors"]) == (10, errors)
 
 
 def test_no_units(tmp_path):

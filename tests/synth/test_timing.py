@@ -145,7 +145,7 @@ def test_wires_are_as_long_as_the_table_says(pins, length):
     assert wire is not None
     assert wire.name == "5k"
     assert wire.length(pins) == pytest.approx(length)
-    assert wire.load(pins) == pytest.approx(length / 2)
+    assert wire.load(length) == pytest.approx(length / 2)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,15 @@ def test_a_chain_with_wires(tree, first, second):
     library = parse(with_wires("balanced_tree", tree), "hand")
     found = time_netlist(netlist(["INV A=a Y=n", "INV A=n Y=y"]), library)
     assert found.delay_ps == pytest.approx(first + 18 + 15 + 2.6 / 5 + second)
+
+
+def test_lengths_of_a_netlist_win_over_the_table():
+    """Net n has 10 um, as in the table; y has none: 10 ps without a load, slew 2.6."""
+    chain = netlist(["INV A=a Y=n", "INV A=n Y=y"])
+    chain = replace(chain, lengths={chain.cells[0].pins["Y"][0]: 10.0})
+    found = time_netlist(chain, parse(with_wires(), "hand"))
+    # Of a the branch has no length; of n it takes 1 ps per fF of pin and wire.
+    assert found.delay_ps == pytest.approx(18 + 8 + 10 + 2.6 / 5)
 
 
 @pytest.mark.parametrize(

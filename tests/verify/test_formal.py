@@ -1,5 +1,6 @@
 """Proofs of `make formal`: some of each kind, that they bite, and the table of them."""
 
+import json
 import re
 import signal
 import subprocess
@@ -169,6 +170,21 @@ def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, tmp_path, cap
     assert row[0] == "proof odd"
     assert row[1]["space"] == "2^16"
     assert row[1]["verdict"] == row[1]["bug"] == "refuted"
+
+
+@pytest.mark.parametrize(("limit", "passed"), [("60", True), ("1e-6", False)])
+def test_results_as_json(limit, passed, monkeypatch, tmp_path, capsys):
+    """What ended, what failed and why, with the exit status of the whole."""
+    monkeypatch.chdir(tmp_path)
+    words = ["verify", "formal", "--only", "scale-adder", "--limit", limit, "--jobs", "1"]
+    status = main([*words, "--json", "out/f.json"])
+    results = json.loads((tmp_path / "out" / "f.json").read_text())
+    assert (results["check"], results["passed"], status) == ("formal", passed, int(not passed))
+    (proof,) = results["results"]
+    assert proof["label"].startswith("scale-adder")
+    assert capsys.readouterr().out.splitlines()[-1] == "out/f.json"
+    assert main([*words, "--list", "--json", "f.json"]) == 2
+    assert "json has no effect with --list" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

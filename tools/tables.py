@@ -155,14 +155,13 @@ def listed(texts: Iterable[str]) -> str:
 
 
 def schemes() -> str:
-    """The schemes' data, alike ones in one row, and their sources."""
+    """The schemes' data, alike ones in one row."""
     groups: dict[tuple[str, ...], list[Scheme]] = {}
     for scheme in SCHEMES.values():
         alike = re.sub(
             r"(?<!float)(?<!float\d)\d", "", "; ".join(map(str, (*scheme.elements, *scheme.levels)))
         )
         groups.setdefault((alike, str(scheme.zero_point), scheme.source), []).append(scheme)
-    sources = list(dict.fromkeys(source for *_, source in groups))
     lines = []
     for (*_, source), same in groups.items():
         names = listed(f"`{scheme.name}`" for scheme in same)
@@ -171,10 +170,15 @@ def schemes() -> str:
         levels = [[str(level) for level in scheme.levels] for scheme in same]
         scales = "; ".join(map(listed, zip(*levels, strict=True)))
         bits = listed(f"{float(bits_per_element(scheme)):.9g}" for scheme in same)
-        number = sources.index(source) + 1
-        lines.append(f"| {names} | {elements}{zero} | {scales} | {bits} | {number} |")
-    table = rows("| scheme | elements | scales, outermost first | bits | source |", lines)
-    return "\n".join([table, "", *(f"{i}. {source}" for i, source in enumerate(sources, 1))])
+        lines.append(f"| {names} | {elements}{zero} | {scales} | {bits} | {cited(source)} |")
+    return rows("| scheme | elements | scales, outermost first | bits | source |", lines)
+
+
+def cited(source: str) -> str:
+    """The number of a paper on arXiv, or the whole source of another."""
+    number = re.search(r"arXiv:[\d.]*\d", source)
+    after = "after " if source.startswith("after ") else ""
+    return after + number[0] if number else source
 
 
 def recipes() -> str:

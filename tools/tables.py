@@ -127,8 +127,8 @@ def machines() -> str:
 
 
 def sections() -> str:
-    """The datapath of each accumulator."""
-    lines = []
+    """The datapath of each accumulator, those of equal paths in a row."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for text in (*(kind.examples[0] for kind in KINDS.values() if kind.examples), *PRESETS):
         fmt = "int8" if accumulator(text).takes_integers else "e4m3"
         config = DotConfig(fmt, accumulator=text)
@@ -141,17 +141,18 @@ def sections() -> str:
         )
         intervals = [DotConfig(fmt, accumulator=text, stages=n).interval for n in (low, high)]
         interval = " to ".join(map(str, dict.fromkeys(intervals)))
-        lines.append(f"| `{text}` | {path} | {low} to {high} | {interval} |")
+        alike.setdefault((path, f"{low} to {high}", interval), []).append(f"`{text}`")
+    lines = [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in alike.items()]
     return rows("| accumulator | sections at 32 lanes | registers | interval when chained |", lines)
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Distinct texts, in their order; words that all of them begin with, once."""
+    """Distinct texts, in their order; words that all begin with, once; the ends of a long list."""
     distinct = list(dict.fromkeys(texts))
     start = distinct[0].rpartition(" ")[0] + " "
     if all(text.startswith(start) for text in distinct):
         distinct[1:] = [text.removeprefix(start) for text in distinct[1:]]
-    return ", ".join(distinct)
+    return f"{distinct[0]} to {distinct[-1]}" if len(distinct) > 5 else ", ".join(distinct)
 
 
 def schemes() -> str:

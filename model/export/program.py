@@ -45,7 +45,8 @@ class Program:
 
 @cache
 def _source() -> dict[str, ast.FunctionDef]:
-    texts = [Path(module.__file__).read_text(encoding="utf-8") for module in (numbers, rules)]
+    files = numbers.__file__, rules.__file__
+    texts = [Path(file).read_text(encoding="utf-8") for file in files]
     nodes = [node for text in texts for node in ast.parse(text).body]
     return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 

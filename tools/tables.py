@@ -227,17 +227,21 @@ def status() -> str:
     )
 
 
-LINKED = {"accumulator": "a rule of [the table below](#accumulators), or [a machine](machines.md)"}
-"""Effects of options whose values are a table of their own."""
+LINKED = {
+    "accumulator": "a rule of [the table below](#accumulators), or [a machine](machines.md)",
+    "formats": "[element formats](numerics.md#1-element-formats), pairs such as e5m2xe4m3, or a "
+    "list that the mode input selects from, with lanes as wide as the widest",
+}
+"""Effects of a dot unit's options whose values are a table of their own."""
 
 
 def options(kind: type[UnitConfig], others: Iterable[str] = ()) -> str:
     """The options of a kind of unit except `others`."""
-    lines = []
+    lines, linked = [], LINKED if kind is DotConfig else {}
     for keyword, option in kind.options().items():
         if keyword not in others:
             default = option.default_text or ("off" if option.is_switch else "-")
-            lines.append(f"| `{option.flag}` | {default} | {LINKED.get(keyword, option.help)} |")
+            lines.append(f"| `{option.flag}` | {default} | {linked.get(keyword, option.help)} |")
     return rows("| option | default | effect and values |", lines)
 
 

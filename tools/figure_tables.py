@@ -186,19 +186,19 @@ LIMITS = ("amax", "mse", "kl", "octav")
 
 
 def clipping(out: Path) -> str:
-    """SQNR of new rows under the limits of calibrators, for one scale a tensor."""
-    found = [line for line in read(out / "clipping.csv") if line["setting"] in LIMITS]
+    """SQNR of new rows under the limits of calibrators, for INT4 with one scale a tensor."""
+    measured = read(out / "clipping.csv")
+    found = [r for r in measured if r["setting"] in LIMITS and r["scheme"] == "int4_tensor"]
     data = list(dict.fromkeys(line["data"] for line in found))
     lines = []
-    for scheme in dict.fromkeys(line["scheme"] for line in found):
-        for setting in dict.fromkeys(line["setting"] for line in found):
-            dbs = {
-                line["data"]: f"{float(line['sqnr_db']):.1f}"
-                for line in found
-                if (line["scheme"], line["setting"]) == (scheme, setting)
-            }
-            lines.append([f"`{scheme}`", f"`{setting}`", *(dbs[name] for name in data)])
-    return markdown(["scheme", "limit", *(name.replace("real ", "") for name in data)], lines)
+    for setting in dict.fromkeys(line["setting"] for line in found):
+        dbs = {
+            line["data"]: f"{float(line['sqnr_db']):.1f}"
+            for line in found
+            if line["setting"] == setting
+        }
+        lines.append([f"`{setting}`", *(dbs[name] for name in data)])
+    return markdown(["limit", *(name.replace("real ", "") for name in data)], lines)
 
 
 IN_NETWORK = (

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
-from mxdot.model.accumulators import KINDS, Machine, accumulator
+from mxdot.model import E8M0, FORMATS, MACHINES, DotConfig, ElementFormat
+from mxdot.model.accumulators import KINDS, Machine
 from mxdot.model.accumulators.machine import CHECKED, MEASURED, MODELLED
 from mxdot.model.formats import Specials
 from mxdot.model.products import Pair
@@ -105,6 +105,7 @@ def accumulators() -> str:
 STATUS = {MEASURED: "measured", CHECKED: "checked", MODELLED: "model"}
 FIGURES = ("normal 1024", "normal 16384", "log-normal 16384")
 """Columns of docs/machines.csv, which tools/machine_figures.py measured."""
+FP8 = "e4m3, e5m2, e4m3xe5m2, e5m2xe4m3"
 
 
 def machines() -> str:
@@ -121,17 +122,21 @@ def machines() -> str:
         row = figures[same[0].name]
         losses = ", ".join(row[name] for name in FIGURES)
         lanes = row["unit"].removesuffix(" lanes")
-        area = f"{row['NAND2']} / {lanes}"
-        lines.append(f"| {names} | {operands} | {rule} | {status} | {losses} | {area} |")
-    return rows("| machine | operands | rule | status | SNR, dB | NAND2 / lanes |", lines)
+        area = f"{row['NAND2']}/{lanes}"
+        shown = "FP8" if operands == FP8 else operands
+        lines.append(f"| {names} | {shown} | {rule} | {status} | {losses} | {area} |")
+    return rows("| machine | operands | rule | status | SNR, dB | NAND2/lanes |", lines)
+
+
+PATHS = ("exact", "aligned:13", "fused:13", "fixed:48:-20", "float32", "hopper-promoted")
+"""Accumulators of the table of datapaths; those of the others are alike."""
 
 
 def sections() -> str:
-    """The datapath of each accumulator, those of equal paths in a row."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for text in (*(kind.examples[0] for kind in KINDS.values() if kind.examples), *PRESETS):
-        fmt = "int8" if accumulator(text).takes_integers else "e4m3"
-        config = DotConfig(fmt, accumulator=text)
+    """The datapaths of accumulators."""
+    lines = []
+    for text in PATHS:
+        config = DotConfig("e4m3", accumulator=text)
         parts = config.pipeline.sections
         low, high = config.stage_limits
         cuts = [len(s.cuts) if high > len(parts) else 0 for s in parts]
@@ -139,10 +144,9 @@ def sections() -> str:
             s.name + (f"/{count}" if count > 1 else "") + (" **\\|**" if s.holds else "")
             for s, count in zip(parts, cuts, strict=True)
         )
-        intervals = [DotConfig(fmt, accumulator=text, stages=n).interval for n in (low, high)]
+        intervals = [DotConfig("e4m3", accumulator=text, stages=n).interval for n in (low, high)]
         interval = " to ".join(map(str, dict.fromkeys(intervals)))
-        alike.setdefault((path, f"{low} to {high}", interval), []).append(f"`{text}`")
-    lines = [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in alike.items()]
+        lines.append(f"| `{text}` | {path} | {low} to {high} | {interval} |")
     return rows("| accumulator | sections at 32 lanes | registers | interval when chained |", lines)
 
 

@@ -111,7 +111,7 @@ def test_limits_of_calibrators(tmp_path):
     line = {"scheme": "int4_tensor", "kind": "calibrator", "setting": "mse", "data": "normal"}
     other = line | {"kind": "clip", "setting": "0.5"}
     write(tmp_path / "clipping.csv", [line | {"sqnr_db": 18.94}, other | {"sqnr_db": 1}])
-    assert tables.clipping(tmp_path).splitlines()[2:] == ["| `int4_tensor` | `mse` | 18.9 |"]
+    assert tables.clipping(tmp_path).splitlines()[2:] == ["| `mse` | 18.9 |"]
 
 
 def test_schemes_in_a_network(tmp_path):

@@ -10,13 +10,10 @@ if find_spec("torch") is None:
     import_module("torch_stand_in").install()
 
 from mxdot.nn import RECIPES, Recipe
-from mxdot.nn.recipe import PRODUCTS, ROLES
+from mxdot.nn.recipe import ROLES
 from mxdot.nn.recipes import SOURCES
 
-HEADER = "| recipe | W | x | g | scales | output | input gradient | weight gradient | source |"
-LETTERS = {"weight": "W", "activation": "x", "gradient": "g"}
-SUMMED = ("K", "N", "M")  # by product: the axis it sums over
-FEATURES = {"weight": "K", "activation": "K", "gradient": "N"}
+HEADER = "| recipe | W | x | g | scales | groups | source |"
 
 
 def main() -> None:
@@ -26,8 +23,7 @@ def main() -> None:
         formats = [
             f"`{value}`" if value else "-" for value in (getattr(recipe, role) for role in ROLES)
         ]
-        products = [product(recipe, *pair) for pair in zip(PRODUCTS, SUMMED, strict=True)]
-        cells = [f"`{name}`", *formats, scales(recipe), *products, SOURCES[name]]
+        cells = [f"`{name}`", *formats, scales(recipe), groups(recipe), SOURCES[name]]
         print(f"| {' | '.join(cells)} |")
 
 
@@ -40,19 +36,14 @@ def scales(recipe: Recipe) -> str:
     return f"{recipe.limits}; beyond `{recipe.clipped_gradient}`"
 
 
-def product(recipe: Recipe, roles: tuple[str, str], summed: str) -> str:
-    """Each operand of a product, and the axis that its groups run along."""
-    texts = []
-    for role in roles:
-        if getattr(recipe, role) is None:
-            texts.append(f"{LETTERS[role]} as it is")
-            continue
-        text = f"{LETTERS[role]} along {FEATURES[role] if recipe.once else summed}"
-        if recipe.rounding(role) == "stochastic":
-            text += ", stochastic"
-        texts.append(text)
-    mixed = f"; both by Hadamard {recipe.hadamard}" if recipe.hadamard and summed == "M" else ""
-    return "; ".join(texts) + mixed
+def groups(recipe: Recipe) -> str:
+    """The axis of scales, and changes to operands of backward products."""
+    texts = ["features" if recipe.once else "sums"]
+    if recipe.gradient_rounding == "stochastic":
+        texts.append("g stochastic")
+    if recipe.hadamard:
+        texts.append(f"Hadamard {recipe.hadamard}")
+    return ", ".join(texts)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
-from mxdot.model.accumulators import KINDS, Machine, accumulator
+from mxdot.model import E8M0, FORMATS, MACHINES, DotConfig, ElementFormat
+from mxdot.model.accumulators import KINDS, Machine
 from mxdot.model.accumulators.machine import CHECKED, MEASURED, MODELLED
 from mxdot.model.formats import Specials
 from mxdot.model.products import Pair
@@ -105,6 +105,7 @@ def accumulators() -> str:
 STATUS = {MEASURED: "measured", CHECKED: "checked", MODELLED: "model"}
 FIGURES = ("normal 1024", "normal 16384", "log-normal 16384")
 """Columns of docs/machines.csv, which tools/machine_figures.py measured."""
+FP8 = "e4m3, e5m2, e4m3xe5m2, e5m2xe4m3"
 
 
 def machines() -> str:
@@ -121,17 +122,21 @@ def machines() -> str:
         row = figures[same[0].name]
         losses = ", ".join(row[name] for name in FIGURES)
         lanes = row["unit"].removesuffix(" lanes")
-        area = f"{row['NAND2']} / {lanes}"
-        lines.append(f"| {names} | {operands} | {rule} | {status} | {losses} | {area} |")
-    return rows("| machine | operands | rule | status | SNR, dB | NAND2 / lanes |", lines)
+        area = f"{row['NAND2']}/{lanes}"
+        shown = "FP8" if operands == FP8 else operands
+        lines.append(f"| {names} | {shown} | {rule} | {status} | {losses} | {area} |")
+    return rows("| machine | operands | rule | status | SNR, dB | NAND2/lanes |", lines)
+
+
+PATHS = ("exact", "aligned:13", "fused:13", "fixed:48:-20", "float32", "hopper-promoted")
+"""Accumulators of the table of datapaths; those of the others are alike."""
 
 
 def sections() -> str:
-    """The datapath of each accumulator."""
+    """The datapaths of accumulators."""
     lines = []
-    for text in (*(kind.examples[0] for kind in KINDS.values() if kind.examples), *PRESETS):
-        fmt = "int8" if accumulator(text).takes_integers else "e4m3"
-        config = DotConfig(fmt, accumulator=text)
+    for text in PATHS:
+        config = DotConfig("e4m3", accumulator=text)
         parts = config.pipeline.sections
         low, high = config.stage_limits
         cuts = [len(s.cuts) if high > len(parts) else 0 for s in parts]
@@ -139,30 +144,29 @@ def sections() -> str:
             s.name + (f"/{count}" if count > 1 else "") + (" **\\|**" if s.holds else "")
             for s, count in zip(parts, cuts, strict=True)
         )
-        intervals = [DotConfig(fmt, accumulator=text, stages=n).interval for n in (low, high)]
+        intervals = [DotConfig("e4m3", accumulator=text, stages=n).interval for n in (low, high)]
         interval = " to ".join(map(str, dict.fromkeys(intervals)))
         lines.append(f"| `{text}` | {path} | {low} to {high} | {interval} |")
     return rows("| accumulator | sections at 32 lanes | registers | interval when chained |", lines)
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Distinct texts, in their order; words that all of them begin with, once."""
+    """Distinct texts, in their order; words that all begin with, once; the ends of a long list."""
     distinct = list(dict.fromkeys(texts))
     start = distinct[0].rpartition(" ")[0] + " "
     if all(text.startswith(start) for text in distinct):
         distinct[1:] = [text.removeprefix(start) for text in distinct[1:]]
-    return ", ".join(distinct)
+    return f"{distinct[0]} to {distinct[-1]}" if len(distinct) > 5 else ", ".join(distinct)
 
 
 def schemes() -> str:
-    """The schemes' data, alike ones in one row, and their sources."""
+    """The schemes' data, alike ones in one row."""
     groups: dict[tuple[str, ...], list[Scheme]] = {}
     for scheme in SCHEMES.values():
         alike = re.sub(
             r"(?<!float)(?<!float\d)\d", "", "; ".join(map(str, (*scheme.elements, *scheme.levels)))
         )
         groups.setdefault((alike, str(scheme.zero_point), scheme.source), []).append(scheme)
-    sources = list(dict.fromkeys(source for *_, source in groups))
     lines = []
     for (*_, source), same in groups.items():
         names = listed(f"`{scheme.name}`" for scheme in same)
@@ -171,10 +175,15 @@ def schemes() -> str:
         levels = [[str(level) for level in scheme.levels] for scheme in same]
         scales = "; ".join(map(listed, zip(*levels, strict=True)))
         bits = listed(f"{float(bits_per_element(scheme)):.9g}" for scheme in same)
-        number = sources.index(source) + 1
-        lines.append(f"| {names} | {elements}{zero} | {scales} | {bits} | {number} |")
-    table = rows("| scheme | elements | scales, outermost first | bits | source |", lines)
-    return "\n".join([table, "", *(f"{i}. {source}" for i, source in enumerate(sources, 1))])
+        lines.append(f"| {names} | {elements}{zero} | {scales} | {bits} | {cited(source)} |")
+    return rows("| scheme | elements | scales, outermost first | bits | source |", lines)
+
+
+def cited(source: str) -> str:
+    """The number of a paper on arXiv, or the whole source of another."""
+    number = re.search(r"arXiv:[\d.]*\d", source)
+    after = "after " if source.startswith("after ") else ""
+    return after + number[0] if number else source
 
 
 def recipes() -> str:
@@ -222,17 +231,21 @@ def status() -> str:
     )
 
 
-LINKED = {"accumulator": "a rule of [the table below](#accumulators), or [a machine](machines.md)"}
-"""Effects of options whose values are a table of their own."""
+LINKED = {
+    "accumulator": "a rule of [the table below](#accumulators), or [a machine](machines.md)",
+    "formats": "[element formats](numerics.md#1-element-formats), pairs such as e5m2xe4m3, or a "
+    "list that the mode input selects from, with lanes as wide as the widest",
+}
+"""Effects of a dot unit's options whose values are a table of their own."""
 
 
 def options(kind: type[UnitConfig], others: Iterable[str] = ()) -> str:
     """The options of a kind of unit except `others`."""
-    lines = []
+    lines, linked = [], LINKED if kind is DotConfig else {}
     for keyword, option in kind.options().items():
         if keyword not in others:
             default = option.default_text or ("off" if option.is_switch else "-")
-            lines.append(f"| `{option.flag}` | {default} | {LINKED.get(keyword, option.help)} |")
+            lines.append(f"| `{option.flag}` | {default} | {linked.get(keyword, option.help)} |")
     return rows("| option | default | effect and values |", lines)
 
 

@@ -1,7 +1,7 @@
 """A priori error bounds: how far an accumulator's result can be from the exact dot product.
 
-They follow from the rules and the operands alone; no accumulator is run. docs/accuracy.md has the
-derivations. Notation, for step j (a block, or a preset's part of one) of one dot product:
+They follow from the rules and the operands alone; no accumulator is run. Notation, for step j (a
+block, or a preset's part of one) of one dot product:
 
     p_i      the step's exact terms, scales included; T_j = sum |p_i|; b_j = sum p_i
     S_j      the exact sum of the steps up to j

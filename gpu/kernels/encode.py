@@ -217,44 +217,28 @@ def _by_fraction(size, words, ENCODING: tl.constexpr):
     return tl.minimum(units + ((exponent - ENCODING.emin) << ENCODING.m), ENCODING.largest_code)
 
 
+_CONVERT = """{
+.reg .b16 low, high;
+.reg .b32 codes;
+cvt.rn.satfinite.FORMATx2.f32 low, $2, $1;
+cvt.rn.satfinite.FORMATx2.f32 high, $4, $3;
+mov.b32 codes, {low, high};
+and.b32 $0, codes, $5;
+}"""
+TO_E4M3 = tl.constexpr(_CONVERT.replace("FORMAT", "e4m3"))
+TO_E5M2 = tl.constexpr(_CONVERT.replace("FORMAT", "e5m2"))
+
+
 @triton.jit
 def _convert(y, kept, M: tl.constexpr):
     """uint8 codes of float32 `y` by the GPU's conversion: nearest-even, saturating.
 
     kept: uint8, the bits of a code that are kept.
     """
-    if M == 3:
-        return tl.inline_asm_elementwise(
-            """{
-            .reg .b16 low, high;
-            .reg .b32 codes;
-            cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;
-            cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
-            mov.b32 codes, {low, high};
-            and.b32 $0, codes, $5;
-            }""",
-            "=r,f,f,f,f,r",
-            [y, kept],
-            dtype=tl.uint8,
-            is_pure=True,
-            pack=4,
-        )
-    else:
-        return tl.inline_asm_elementwise(
-            """{
-            .reg .b16 low, high;
-            .reg .b32 codes;
-            cvt.rn.satfinite.e5m2x2.f32 low, $2, $1;
-            cvt.rn.satfinite.e5m2x2.f32 high, $4, $3;
-            mov.b32 codes, {low, high};
-            and.b32 $0, codes, $5;
-            }""",
-            "=r,f,f,f,f,r",
-            [y, kept],
-            dtype=tl.uint8,
-            is_pure=True,
-            pack=4,
-        )
+    asm: tl.constexpr = TO_E4M3 if M == 3 else TO_E5M2
+    return tl.inline_asm_elementwise(
+        asm, "=r,f,f,f,f,r", [y, kept], dtype=tl.uint8, is_pure=True, pack=4
+    )
 
 
 @triton.jit

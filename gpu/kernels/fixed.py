@@ -46,7 +46,7 @@ class Register(NamedTuple):
     """A register as the kernels compute it, one constexpr.
 
     width, lsb: W and L of `fixed:W:L`. product_lsb: exponent of a product's last digit. block:
-    elements under one scale.
+    elements under one scale. in_limbs: whether the register lies in memory.
     """
 
     width: int
@@ -55,6 +55,7 @@ class Register(NamedTuple):
     product_lsb: int
     block: int
     has_c: bool
+    in_limbs: bool
 
 
 def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
@@ -81,7 +82,8 @@ def run(product: "Product") -> Tensor:
     # A saturating register also needs room for the largest addend; a wrapping one may lose it.
     addend_bits = 0 if wraps else sum_bits + LARGEST_SCALE + max(0, lsb - rule.lsb, -rule.lsb)
     limbs = triton.cdiv(max(rule.width, addend_bits) + 2, 32) if wide else 0
-    register = Register(rule.width, rule.lsb, wraps, lsb, product.block_size, product.c is not None)
+    has_c = product.c is not None
+    register = Register(rule.width, rule.lsb, wraps, lsb, product.block_size, has_c, wide)
     width = PAIR if wide else INT64
     walk = Walk(tile, pack, UNROLL // pack, False, width, product.has_inf)
     rows = m
@@ -92,8 +94,7 @@ def run(product: "Product") -> Tensor:
         a = operand(product.a_codes[part], product.a_scales[part], product.a_format, pack)
         height, shape = result[part].shape[0], (a.nan.shape[1], b.nan.shape[1])
         scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
-        kernel = _wide_register if wide else _int64_register
-        kernel[(triton.cdiv(height, tile) * triton.cdiv(n, tile),)](
+        _register[(triton.cdiv(height, tile) * triton.cdiv(n, tile),)](
             *a.without_units,
             *b.without_units,
             result if product.c is None else product.c[part],
@@ -145,59 +146,6 @@ def _add_int64(value, term, exponent, REGISTER: tl.constexpr):
         total = value + tl.where(term < 0, -units, units)
         high: tl.constexpr = (1 << (W - 1)) - 1
         return tl.minimum(tl.maximum(total, -high - 1), high)
-
-
-@triton.jit
-def _int64_register(
-    a_values,
-    a_scales,
-    a_nan,
-    b_values,
-    b_scales,
-    b_nan,
-    c_start,
-    result,
-    limbs,
-    m,
-    n,
-    a_stride,
-    b_stride,
-    blocks,
-    limb_count,
-    REGISTER: tl.constexpr,
-    WALK: tl.constexpr,
-):
-    L: tl.constexpr = REGISTER.lsb
-    LSB: tl.constexpr = REGISTER.product_lsb
-    BLOCK: tl.constexpr = REGISTER.block
-    TILE: tl.constexpr = WALK.tile
-    first_row, first_column = tile_origin(m, TILE)
-    row = first_row + tl.arange(0, TILE)
-    column = first_column + tl.arange(0, TILE)
-    length = blocks * BLOCK
-    c = start_tile(
-        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, REGISTER.has_c, TILE
-    )
-    a_values += in_strip(first_row, length, WALK.pack)
-    a_scales += row
-    b_values += in_strip(first_column, length, WALK.pack)
-    b_scales += column
-    known = tl.where(is_finite(c), c, 0.0)
-    special = c - known  # 0, or what c is: infinite or NaN
-    zero = tl.zeros((TILE, TILE), tl.int64)
-    value = _add_int64(zero, _significand(known), exponent32(known) - FRACTION32 - L, REGISTER)
-    for _ in range(blocks):
-        s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
-        _, low, terms = sum_terms(a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK, truncate)
-        exponent = s + (LSB - L)
-        value = _add_int64(value, low, exponent, REGISTER)
-        special += tl.where(is_finite(terms), 0.0, terms)
-        a_scales += a_stride
-        b_scales += b_stride
-        a_values += BLOCK * STRIP
-        b_values += BLOCK * STRIP
-    rounded = _to_float32(value, tl.full((TILE, TILE), L, tl.int32))
-    store_tile(result, tl.where(special == 0, rounded, special), row, column, m, n)
 
 
 @triton.jit
@@ -289,7 +237,7 @@ def _round_limbs(limbs, limb_stride, REGISTER: tl.constexpr):
 
 
 @triton.jit
-def _wide_register(
+def _register(
     a_values,
     a_scales,
     a_nan,
@@ -325,23 +273,32 @@ def _wide_register(
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
-    limbs += row.to(tl.int64)[:, None] * b_stride + column[None, :]
-    limb_stride = a_stride.to(tl.int64) * b_stride
-    zero = tl.zeros((TILE, TILE), tl.int64)
+    value = tl.zeros((TILE, TILE), tl.int64)
     start = _significand(known)
     exponent = exponent32(known) - FRACTION32 - L
-    _add_limbs(limbs, limb_stride, limb_count, zero, start, exponent, REGISTER)
+    if REGISTER.in_limbs:
+        limbs += row.to(tl.int64)[:, None] * b_stride + column[None, :]
+        limb_stride = a_stride.to(tl.int64) * b_stride
+        _add_limbs(limbs, limb_stride, limb_count, value, start, exponent, REGISTER)
+    else:
+        value = _add_int64(value, start, exponent, REGISTER)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         high, low, terms = sum_terms(
             a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WALK, truncate
         )
         exponent = s + (LSB - L)
-        _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, REGISTER)
+        if REGISTER.in_limbs:
+            _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, REGISTER)
+        else:
+            value = _add_int64(value, low, exponent, REGISTER)
         special += tl.where(is_finite(terms), 0.0, terms)
         a_scales += a_stride
         b_scales += b_stride
         a_values += BLOCK * STRIP
         b_values += BLOCK * STRIP
-    rounded = _round_limbs(limbs, limb_stride, REGISTER)
+    if REGISTER.in_limbs:
+        rounded = _round_limbs(limbs, limb_stride, REGISTER)
+    else:
+        rounded = _to_float32(value, tl.full((TILE, TILE), L, tl.int32))
     store_tile(result, tl.where(special == 0, rounded, special), row, column, m, n)

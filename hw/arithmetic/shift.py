@@ -116,6 +116,16 @@ def shift_right(m: Module, value: Value, amount: Value, lowest: int = 0) -> tupl
     return value, sticky
 
 
+def _sticky_ports(bits: int, amount_bits: int) -> dict[str, wiring.Member]:
+    """Ports of a right shifter that reports a one that fell off."""
+    return {
+        "value": In(bits),
+        "amount": In(amount_bits),
+        "result": Out(bits),
+        "sticky": Out(1),
+    }
+
+
 class ShiftRight(wiring.Component):
     """Right shifter that reports a one that fell off; combinational.
 
@@ -129,14 +139,7 @@ class ShiftRight(wiring.Component):
 
     def __init__(self, bits: int, amount_bits: int) -> None:
         self.bits, self.amount_bits = bits, amount_bits
-        super().__init__(
-            {
-                "value": In(bits),
-                "amount": In(amount_bits),
-                "result": Out(bits),
-                "sticky": Out(1),
-            }
-        )
+        super().__init__(_sticky_ports(bits, amount_bits))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -164,14 +167,7 @@ class ShiftBy(wiring.Component):
 
     def __init__(self, bits: int, amount_bits: int, lowest: int = 0) -> None:
         self.bits, self.amount_bits, self.lowest = bits, amount_bits, lowest
-        super().__init__(
-            {
-                "value": In(bits),
-                "amount": In(amount_bits),
-                "result": Out(bits),
-                "sticky": Out(1),
-            }
-        )
+        super().__init__(_sticky_ports(bits, amount_bits))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

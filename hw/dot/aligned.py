@@ -5,7 +5,7 @@ the loop of float_loop.py.
 from collections.abc import Callable
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.formats import FLOAT32
@@ -83,6 +83,17 @@ class Offset(Section):
         return m
 
 
+def _align_inputs(widths: Widths) -> dict[str, ShapeLike]:
+    """Values that an alignment reads."""
+    return {
+        "products": products_shape(widths),
+        "offsets": data.ArrayLayout(widths.exponent_bits, widths.config.lanes),
+        "largest": widths.exponent_bits,
+        "negatives": negatives_shape(widths, 0),
+        "scale": SCALE_SHAPE,
+    }
+
+
 class Align(Section):
     """Each product truncated F bits below the largest unit digit.
 
@@ -94,13 +105,7 @@ class Align(Section):
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(
-            {
-                "products": products_shape(widths),
-                "offsets": data.ArrayLayout(widths.exponent_bits, widths.config.lanes),
-                "largest": widths.exponent_bits,
-                "negatives": negatives_shape(widths, 0),
-                "scale": SCALE_SHAPE,
-            },
+            _align_inputs(widths),
             {
                 "words": words_shape(widths),
                 "negatives": negatives_shape(widths, 1),
@@ -162,13 +167,7 @@ class AlignNear(Section):
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(
-            {
-                "products": products_shape(widths),
-                "offsets": data.ArrayLayout(widths.exponent_bits, widths.config.lanes),
-                "largest": widths.exponent_bits,
-                "negatives": negatives_shape(widths, 0),
-                "scale": SCALE_SHAPE,
-            },
+            _align_inputs(widths),
             {
                 "moved": moved_shape(widths),
                 "negatives": negatives_shape(widths, 1),

@@ -2,8 +2,8 @@
 
     text = export("c", "rvbna:8", "e4m3")
 
-`rules.py` has the algorithm once; `program.py` reduces it to one rule; a printer for each language
-(`c.py`, `systemverilog.py`, `sail.py`) writes it.
+`rules.py` has the algorithm once, over `numbers.py`; `program.py` reduces it to one rule; a
+printer for each language (`c.py`, `systemverilog.py`, `sail.py`) writes it.
 """
 
 import re
@@ -24,7 +24,7 @@ from ..formats import E8M0, FLOAT32, ElementFormat, FloatFormat, element_format
 from ..formats.codes import Specials
 from ..formats.integer import IntegerFormat
 from ..products import Pair
-from . import rules
+from . import numbers
 from .c import C
 from .printer import Printer
 from .program import specialised
@@ -35,10 +35,10 @@ LANGUAGES: dict[str, type[Printer]] = {"c": C, "sv": SystemVerilog, "sail": Sail
 """Printers by the name of their language."""
 
 _KINDS = {
-    Specials.NONE: rules.FINITE_ONLY,
-    Specials.NAN_ONLY: rules.NAN_ONLY,
-    Specials.IEEE: rules.IEEE,
-    Specials.FNUZ: rules.FNUZ,
+    Specials.NONE: numbers.FINITE_ONLY,
+    Specials.NAN_ONLY: numbers.NAN_ONLY,
+    Specials.IEEE: numbers.IEEE,
+    Specials.FNUZ: numbers.FNUZ,
 }
 _SCALE = 2 * E8M0.bias  # largest exponent of the product of two scales
 _BLOCK_BITS = LARGEST_BLOCK.bit_length()
@@ -81,7 +81,7 @@ def default_name(rule: Accumulator, a: ElementFormat, b: ElementFormat) -> str:
 
 
 def parameters(rule: Accumulator, pair: Pair) -> dict[str, int]:
-    """Values of the parameters of `rules.py`; ValueError for a rule that no export covers."""
+    """Values of the parameters of `numbers.py`; ValueError for a rule that no export covers."""
     own = by_kind(RULES, rule, "RULES of mxdot.model.export")
     rule.check_formats(pair.a, pair.b)
     values = {
@@ -104,7 +104,7 @@ def _element(side: str, fmt: ElementFormat) -> dict[str, int]:
     if isinstance(fmt, FloatFormat):
         fields = fmt.exponent_bits, fmt.mantissa_bits, fmt.bias, _KINDS[fmt.specials]
     elif isinstance(fmt, IntegerFormat) and fmt.lowest < 0 and not fmt.sign_magnitude:
-        fields = 1, fmt.bits - 2, 0, rules.INTEGER
+        fields = 1, fmt.bits - 2, 0, numbers.INTEGER
     else:
         raise ValueError(f"format must be a float or two's complement, not {fmt}")
     names = ("EXPONENT_BITS", "MANTISSA_BITS", "BIAS", "KIND")
@@ -132,12 +132,12 @@ def _fused(rule: Fused, pair: Pair) -> dict[str, int]:
     least = rule.least_exponent
     bits = rule.fraction_bits + _BLOCK_BITS + 8
     return {
-        "RULE": rules.FUSED,
+        "RULE": numbers.FUSED,
         "FRACTION_BITS": rule.fraction_bits,
-        "TERM_MODE": rules.TOWARD_ZERO,
-        "LEAST": rules.NOTHING if least is None else least,
+        "TERM_MODE": numbers.TOWARD_ZERO,
+        "LEAST": numbers.NOTHING if least is None else least,
         "STEP_MANTISSA_BITS": rule.step_fraction_bits,
-        "STEP_MODE": rules.NEAREST_EVEN if rule.rounds_to_nearest else rules.TOWARD_ZERO,
+        "STEP_MODE": numbers.NEAREST_EVEN if rule.rounds_to_nearest else numbers.TOWARD_ZERO,
         "LOWEST": FLOAT32.lsb,
         "WIDE_BITS": max(bits, FLOAT32.emax - FLOAT32.lsb + 8) if rule.promotes_every else bits,
     }
@@ -146,24 +146,24 @@ def _fused(rule: Fused, pair: Pair) -> dict[str, int]:
 def _exact(rule: Accumulator, pair: Pair) -> dict[str, int]:
     lowest = min(FLOAT32.lsb, pair.lsb - _SCALE)
     top = max(FLOAT32.emax, pair.lsb + pair.bits + _BLOCK_BITS + _SCALE)
-    return {"RULE": rules.EXACT, "LOWEST": lowest, "WIDE_BITS": top - lowest + 4}
+    return {"RULE": numbers.EXACT, "LOWEST": lowest, "WIDE_BITS": top - lowest + 4}
 
 
 def _float32_blocks(rule: Accumulator, pair: Pair) -> dict[str, int]:
     """A tree, or an alignment, whose float32 result is scaled and added to c."""
     lowest = FLOAT32.lsb - _SCALE
     bits = FLOAT32.emax + _SCALE - lowest + 4
-    return {"RULE": rules.TREE, "LOWEST": lowest, "WIDE_BITS": bits}
+    return {"RULE": numbers.TREE, "LOWEST": lowest, "WIDE_BITS": bits}
 
 
 def _aligned(rule: Accumulator, pair: Pair) -> dict[str, int]:
-    mode = rules.TO_ODD if isinstance(rule, BulkNormalized) else rules.TOWARD_ZERO
+    mode = numbers.TO_ODD if isinstance(rule, BulkNormalized) else numbers.TOWARD_ZERO
     return _float32_blocks(rule, pair) | {
-        "RULE": rules.ALIGNED,
+        "RULE": numbers.ALIGNED,
         "FRACTION_BITS": rule.alignment_bits or 0,
         "TERM_MODE": mode,
         "BLOCK_MODE": mode,
-        "ADD_MODE": mode or rules.NEAREST_EVEN,
+        "ADD_MODE": mode or numbers.NEAREST_EVEN,
     }
 
 
@@ -189,10 +189,11 @@ def _grouped(rule: GroupSums, pair: Pair) -> dict[str, int]:
 
 def _floored(rule: FlooredMachine, pair: Pair) -> dict[str, int]:
     return {
+        "RULE": numbers.FLOORED,
         "FRACTION_BITS": rule.fraction_bits,
         "SUM_BITS": rule.sum_bits,
         "PARTS": rule.parts,
-        "TERM_MODE": rules.TOWARD_ZERO,
+        "TERM_MODE": numbers.TOWARD_ZERO,
         "WIDE_BITS": max(rule.fraction_bits, rule.sum_bits) + _BLOCK_BITS + 16,
     }
 
@@ -200,7 +201,6 @@ def _floored(rule: FlooredMachine, pair: Pair) -> dict[str, int]:
 _MAIN: dict[type[Accumulator], str] = {
     Fixed: "dot_fixed",
     GroupSums: "dot_grouped",
-    FlooredMachine: "dot_floored",
 }
 """Functions of `rules.py` that run a dot product, other than `dot`."""
 RULES: dict[type[Accumulator], Callable[..., dict[str, int]]] = {

@@ -1,4 +1,4 @@
-"""Programs of `rules.py` for one rule: functions with types, without branches that are never taken.
+"""Programs of `rules.py` for one rule: functions with types, without branches never taken.
 
 program = specialised(parameters)      functions from callees to callers, constants that they use
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from . import rules
+from . import numbers, rules
 
 INT, WIDE, BOOL = "int", "Wide", "bool"
 ARRAYS = ("CodesA", "CodesB", "Scales")
@@ -45,17 +45,19 @@ class Program:
 
 @cache
 def _source() -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(Path(rules.__file__).read_text(encoding="utf-8"))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    files = numbers.__file__, rules.__file__
+    texts = [Path(file).read_text(encoding="utf-8") for file in files]
+    nodes = [node for text in texts for node in ast.parse(text).body]
+    return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 def constants() -> dict[str, int]:
-    """Constants and parameters of `rules.py` with the values that they have there."""
-    return {name: value for name, value in vars(rules).items() if name.isupper()}
+    """Constants and parameters of `numbers.py` with the values that they have there."""
+    return {name: value for name, value in vars(numbers).items() if name.isupper()}
 
 
 def specialised(parameters: Mapping[str, int], main: str) -> Program:
-    """The program of the function `main`, with values for some parameters of `rules.py`."""
+    """The program of the function `main`, with values for some parameters of `numbers.py`."""
     known = {**constants(), **parameters}
     source = {name: _folded(node.body, known) for name, node in _source().items()}
     order: list[str] = []

@@ -1,320 +1,84 @@
 """The rules of docs/numerics.md in integer arithmetic, as `mxdot export` writes them.
 
-`program.py` reads this file, gives the parameters below their values, leaves out branches that
-these decide, and hands the rest to a printer for each language. The functions are Python too.
-
-Python is restricted to integers, `Wide` integers, truth values and loops over ranges. Operands of
-shifts, `//`, `%`, `&` and `|` are not negative; the last statement of a function returns.
+`program.py` reads this file and `numbers.py`, gives the parameters their values, leaves out
+branches that these decide, and hands the rest to a printer for each language. The functions are
+Python too.
 """
 
 from collections.abc import Sequence
 
-Wide = int
-"""Integers of WIDE_BITS bits, with a sign; `int` has 64 bits."""
+from .numbers import (
+    ADD_MODE,
+    BLOCK_MODE,
+    EXACT,
+    FLOORED,
+    FLUSH,
+    FRACTION_BITS,
+    FUSED,
+    INEXACT,
+    INVALID,
+    LARGEST_EXPONENT,
+    LEAST,
+    LEAST_EXPONENT,
+    LOWEST,
+    MANTISSA_BITS,
+    NAN,
+    NAN_BITS,
+    NEAREST_EVEN,
+    NEGATIVE,
+    NOTHING,
+    OVERFLOW,
+    OVERFLOW_MEETS_C,
+    PARTS,
+    PERMUTED,
+    POSITIVE,
+    PRODUCT_LSB,
+    PROMOTE,
+    REGISTER_BITS,
+    REGISTER_LSB,
+    RULE,
+    SATURATED,
+    STEP_MANTISSA_BITS,
+    STEP_MODE,
+    SUM_BITS,
+    TERM_MODE,
+    TERMS,
+    TOGETHER,
+    TOWARD_ZERO,
+    TREE,
+    WRAP,
+    Wide,
+    class_of,
+    cut,
+    exponent_of,
+    floor_units,
+    in_units,
+    is_cut,
+    larger,
+    length,
+    loses,
+    low,
+    low_part,
+    magnitude_of,
+    placed,
+    product,
+    product_class,
+    product_digit,
+    product_exponent,
+    product_sign,
+    rounded,
+    significand_of,
+    special,
+    to_float32,
+    to_running,
+    wide,
+    with_flags,
+    with_sign,
+)
+
 CodesA = Sequence[int]
 CodesB = Sequence[int]
 Scales = Sequence[int]
-
-# Rules, roundings, classes of special values and flags.
-FUSED, ALIGNED, EXACT, TREE = 1, 2, 3, 4
-TOWARD_ZERO, NEAREST_EVEN, TO_ODD = 0, 1, 2
-FINITE_ONLY, NAN_ONLY, IEEE, FNUZ, INTEGER = 0, 1, 2, 3, 4
-NAN, POSITIVE, NEGATIVE = 1, 2, 4
-INVALID, OVERFLOW, UNDERFLOW, INEXACT, SATURATED = 1, 2, 4, 8, 16
-NOTHING = -16384
-
-# Parameters. An export replaces these values.
-WIDE_BITS = 1100
-LOWEST = -600
-RULE = EXACT
-TERMS = 0
-PERMUTED = 0
-PARTS = 1
-TOGETHER = 64
-SUM_BITS = 31
-PROMOTE = 0
-FRACTION_BITS = 13
-TERM_MODE = TOWARD_ZERO
-BLOCK_MODE = TOWARD_ZERO
-LEAST = NOTHING
-STEP_MANTISSA_BITS = 23
-STEP_MODE = NEAREST_EVEN
-MANTISSA_BITS = 23
-LEAST_EXPONENT = -126
-LARGEST_EXPONENT = 127
-ADD_MODE = NEAREST_EVEN
-FLUSH = 0
-OVERFLOW_MEETS_C = 0
-NAN_BITS = 0x7FC00000
-PRODUCT_LSB = -18
-REGISTER_BITS = 48
-REGISTER_LSB = -20
-WRAP = 0
-A_EXPONENT_BITS, A_MANTISSA_BITS, A_BIAS, A_KIND = 4, 3, 7, NAN_ONLY
-B_EXPONENT_BITS, B_MANTISSA_BITS, B_BIAS, B_KIND = 4, 3, 7, NAN_ONLY
-
-
-# Built into every language ----------------------------------------------------------------------
-
-
-def wide(x: int) -> Wide:
-    """The same integer."""
-    return x
-
-
-def narrow(x: Wide) -> int:
-    """The same integer; it has less than 64 bits."""
-    return x
-
-
-def length(x: Wide) -> int:
-    """Binary digits of an integer that is not negative."""
-    return x.bit_length()
-
-
-def low_part(x: Wide, count: int) -> Wide:
-    """The lowest digits of an integer, which may be negative."""
-    return x & ((1 << count) - 1)
-
-
-# Numbers ----------------------------------------------------------------------------------------
-
-
-def low(x: int, count: int) -> int:
-    """The lowest digits of x."""
-    return x & ((1 << count) - 1)
-
-
-def larger(x: int, y: int) -> int:
-    """The larger one."""
-    return x if x > y else y
-
-
-def magnitude_of(x: Wide) -> Wide:
-    """Its magnitude."""
-    return wide(0) - x if x < wide(0) else x
-
-
-def with_flags(bits: int, flags: int) -> int:
-    """A result and its flags in one integer."""
-    return bits + (flags << 32)
-
-
-def class_of(bits: int) -> int:
-    """Class of a float32; 0 where it is finite."""
-    if low(bits >> 23, 8) != 255:
-        return 0
-    if low(bits, 23) != 0:
-        return NAN
-    return NEGATIVE if (bits >> 31) == 1 else POSITIVE
-
-
-def special(classes: int) -> int:
-    """The sum of special terms of these classes, a float32."""
-    if classes == POSITIVE:
-        return 0x7F800000
-    if classes == NEGATIVE:
-        return 0xFF800000
-    return 0x7FC00000
-
-
-def significand_of(bits: int) -> int:
-    """Significand of a finite float32."""
-    return low(bits, 23) if low(bits >> 23, 8) == 0 else low(bits, 23) + (1 << 23)
-
-
-def exponent_of(bits: int) -> int:
-    """Exponent of the last digit of a finite float32."""
-    return larger(low(bits >> 23, 8), 1) - 150
-
-
-def with_sign(magnitude: Wide, is_negative: int) -> Wide:
-    """The magnitude with a sign."""
-    return wide(0) - magnitude if is_negative == 1 else magnitude
-
-
-def cut(magnitude: int, shift: int, mode: int) -> Wide:
-    """magnitude x 2^shift as an integer, toward zero or to odd."""
-    if shift >= 0:
-        return wide(magnitude) << shift
-    kept = 0 if shift < -62 else magnitude >> (0 - shift)
-    if mode == TO_ODD and loses(magnitude, shift) and low(kept, 1) == 0:
-        kept = kept + 1
-    return wide(kept)
-
-
-def loses(magnitude: int, shift: int) -> bool:
-    """Whether magnitude x 2^shift is no integer."""
-    if shift < -62:
-        return magnitude != 0
-    return shift < 0 and low(magnitude, 0 - shift) != 0
-
-
-def rounded(total: Wide, exponent: int, bits: int, least: int, largest: int, mode: int) -> int:
-    """total x 2^exponent rounded to a format, as float32 and flags.
-
-    The format has this many fraction bits, and this least and largest exponent.
-    """
-    magnitude = magnitude_of(total)
-    if length(magnitude) == 0:
-        return 0
-    place = larger(exponent + length(magnitude) - 1, least) - bits
-    shift = place - exponent
-    lost = False
-    kept = 0
-    if shift <= 0:
-        kept = narrow(magnitude << (0 - shift))
-    else:
-        kept = narrow(magnitude >> shift)
-        lost = length(low_part(magnitude, shift)) != 0
-        half = length(low_part(magnitude >> (shift - 1), 1)) != 0
-        beyond = length(low_part(magnitude, shift - 1)) != 0
-        if mode == NEAREST_EVEN and half and (beyond or low(kept, 1) == 1):
-            kept = kept + 1
-        if mode == TO_ODD and lost and low(kept, 1) == 0:
-            kept = kept + 1
-    sign = (1 << 31) if total < wide(0) else 0
-    top = place + length(wide(kept)) - 1
-    if kept != 0 and top > largest:
-        return with_flags(sign + 0x7F800000, OVERFLOW | INEXACT)
-    is_tiny = kept == 0 or top < least
-    if FLUSH == 1 and is_tiny:
-        return with_flags(0, INEXACT | UNDERFLOW)
-    flags = (INEXACT | (UNDERFLOW if is_tiny else 0)) if lost else 0
-    if kept == 0:
-        return with_flags(0, flags)
-    if top < -126:
-        return with_flags(sign + (kept << (place + 149)), flags)
-    fraction = ((kept << 24) >> length(wide(kept))) - (1 << 23)
-    return with_flags(sign + ((top + 127) << 23) + fraction, flags)
-
-
-def to_running(total: Wide, exponent: int, mode: int) -> int:
-    """total x 2^exponent rounded to the format of the running value."""
-    return rounded(total, exponent, MANTISSA_BITS, LEAST_EXPONENT, LARGEST_EXPONENT, mode)
-
-
-def to_float32(total: Wide, exponent: int, mode: int) -> int:
-    """total x 2^exponent rounded to float32."""
-    return rounded(total, exponent, 23, -126, 127, mode)
-
-
-def placed(bits: int, exponent: int) -> Wide:
-    """A finite float32 times 2^exponent, as a multiple of 2^LOWEST."""
-    shift = exponent_of(bits) + exponent - LOWEST
-    return with_sign(wide(significand_of(bits)) << shift, bits >> 31)
-
-
-def is_cut(total: Wide, shift: int) -> bool:
-    """Whether total x 2^shift is no integer."""
-    return shift < 0 and length(low_part(magnitude_of(total), 0 - shift)) != 0
-
-
-def in_units(total: Wide, shift: int) -> Wide:
-    """total x 2^shift toward zero."""
-    if shift >= 0:
-        return total << shift
-    magnitude = magnitude_of(total) >> (0 - shift)
-    return wide(0) - magnitude if total < wide(0) else magnitude
-
-
-def floor_units(total: Wide, shift: int) -> Wide:
-    """total x 2^shift downwards."""
-    whole = in_units(total, shift)
-    return whole - wide(1) if total < wide(0) and is_cut(total, shift) else whole
-
-
-# Elements ---------------------------------------------------------------------------------------
-
-
-def sign(code: int, exponent_bits: int, mantissa_bits: int) -> int:
-    """1 for a negative element."""
-    return low(code >> (exponent_bits + mantissa_bits), 1)
-
-
-def field(code: int, exponent_bits: int, mantissa_bits: int) -> int:
-    """The exponent field of a code."""
-    return low(code >> mantissa_bits, exponent_bits)
-
-
-def significand(code: int, exponent_bits: int, mantissa_bits: int, kind: int) -> int:
-    """Significand of a finite element."""
-    if kind == INTEGER:
-        size = 1 << (mantissa_bits + 2)
-        return size - code if sign(code, exponent_bits, mantissa_bits) == 1 else code
-    if field(code, exponent_bits, mantissa_bits) == 0:
-        return 0 if FLUSH == 1 else low(code, mantissa_bits)
-    return low(code, mantissa_bits) + (1 << mantissa_bits)
-
-
-def digit(code: int, exponent_bits: int, mantissa_bits: int, bias: int, kind: int) -> int:
-    """Exponent of the unit digit of an element."""
-    if kind == INTEGER:
-        return 0
-    return larger(field(code, exponent_bits, mantissa_bits), 1) - bias
-
-
-def element_class(code: int, exponent_bits: int, mantissa_bits: int, kind: int) -> int:
-    """Class of an element; 0 where it is finite."""
-    ones = 1 << exponent_bits
-    fraction = low(code, mantissa_bits)
-    negative = sign(code, exponent_bits, mantissa_bits)
-    is_last = field(code, exponent_bits, mantissa_bits) == ones - 1
-    if kind == NAN_ONLY:
-        return NAN if is_last and fraction == (1 << mantissa_bits) - 1 else 0
-    if kind == IEEE and is_last:
-        return NAN if fraction != 0 else (NEGATIVE if negative == 1 else POSITIVE)
-    if kind == FNUZ:
-        return NAN if code == (1 << (exponent_bits + mantissa_bits)) else 0
-    return 0
-
-
-# Products ---------------------------------------------------------------------------------------
-
-
-def product(x: int, y: int) -> int:
-    """Magnitude of the product of two elements, in units of its last digit."""
-    return significand(x, A_EXPONENT_BITS, A_MANTISSA_BITS, A_KIND) * significand(
-        y, B_EXPONENT_BITS, B_MANTISSA_BITS, B_KIND
-    )
-
-
-def product_sign(x: int, y: int) -> int:
-    """1 for a negative product."""
-    first = sign(x, A_EXPONENT_BITS, A_MANTISSA_BITS)
-    return 1 if first != sign(y, B_EXPONENT_BITS, B_MANTISSA_BITS) else 0
-
-
-def product_digit(x: int, y: int) -> int:
-    """Exponent of the product's unit digit."""
-    first = digit(x, A_EXPONENT_BITS, A_MANTISSA_BITS, A_BIAS, A_KIND)
-    return first + digit(y, B_EXPONENT_BITS, B_MANTISSA_BITS, B_BIAS, B_KIND)
-
-
-def product_exponent(x: int, y: int) -> int:
-    """Exponent of the product's last digit."""
-    return product_digit(x, y) - A_MANTISSA_BITS - B_MANTISSA_BITS
-
-
-def product_class(x: int, y: int) -> int:
-    """Class of a product; 0 where it is finite."""
-    first = element_class(x, A_EXPONENT_BITS, A_MANTISSA_BITS, A_KIND)
-    second = element_class(y, B_EXPONENT_BITS, B_MANTISSA_BITS, B_KIND)
-    if first == 0 and second == 0:
-        return 0
-    if first == NAN or second == NAN:
-        return NAN
-    if (first == 0 or second == 0) and product_is_zero(x, y, first, second):
-        return NAN
-    return NEGATIVE if product_sign(x, y) == 1 else POSITIVE
-
-
-def product_is_zero(x: int, y: int, first: int, second: int) -> bool:
-    """Whether the finite one of two elements is zero."""
-    if first == 0:
-        return significand(x, A_EXPONENT_BITS, A_MANTISSA_BITS, A_KIND) == 0
-    return second == 0 and significand(y, B_EXPONENT_BITS, B_MANTISSA_BITS, B_KIND) == 0
-
 
 # Steps ------------------------------------------------------------------------------------------
 
@@ -484,6 +248,8 @@ def updated(
     a: CodesA, b: CodesB, start: int, block: int, step: int, scale: int, nan: int, c: int
 ) -> int:
     """c after a step, with flags."""
+    if RULE == FLOORED:
+        return floored(a, b, start, block, step, scale, nan, c)
     classes = nan | step_class(a, b, start, block, step)
     if OVERFLOW_MEETS_C == 1 and classes == 0:
         classes = class_of(low(block_result(a, b, start, block, step), 32))
@@ -773,17 +539,3 @@ def floored(
         lost = lost or part_loses(a, b, start, block, each) or is_cut(sum_of_part, move)
         total = total + floor_units(sum_of_part, move)
     return joined(total, largest, lost, c)
-
-
-def dot_floored(
-    a: CodesA, b: CodesB, scale_a: Scales, scale_b: Scales, blocks: int, block: int, c: int
-) -> int:
-    """Bits of a dot product of blocks, sums cut downwards, plus 2^32 times its flags."""
-    state = started(c)
-    for at in range(blocks):
-        scale = scale_a[at] + scale_b[at] - 254
-        nan = NAN if scale_a[at] == 255 or scale_b[at] == 255 else 0
-        for step in range(step_count(block)):
-            result = floored(a, b, at * block, block, step, scale, nan, low(state, 32))
-            state = result | with_flags(0, state >> 32)
-    return finished(low(state, 32), state >> 32)

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, cast, is_tensor, look_up, namespace
+from ..arrays import Array, cached_property, cast, is_tensor, look_up, namespace
 
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 LONGEST_CODE = 19  # bits of an element: TF32
@@ -75,7 +75,8 @@ def narrow_codes(x: ArrayLike, narrow: np.dtype | None) -> NDArray:
 class Codes:
     """Base of formats whose codes are the low bits of the unsigned type `dtype`.
 
-    A subclass has `name`, `bits`, and the `values` and `triples` of every code.
+    A subclass has `name`, `bits`, `nan_code`, the `values` and `triples` of every code, and
+    `encode_unchecked`.
     """
 
     zero_code: int | None = 0
@@ -86,8 +87,30 @@ class Codes:
         """Type of ml_dtypes whose bytes are the codes; None without one."""
         return None
 
+    @cached_property
+    def dtype(self: Any) -> np.dtype:
+        """Type of an array in NumPy."""
+        return code_dtype(self.bits)
+
+    @cached_property
+    def _kept_as(self) -> str:
+        return self.dtype.name  # NumPy builds the name at each access
+
     def __str__(self: Any) -> str:
         return self.name
+
+    def encode(
+        self: Any, values: Array, rounding: str = "nearest_even", random: Array | None = None
+    ) -> Array:
+        """`values` (float64 or narrower) rounded to the format, as `dtype` stores them.
+
+        Values saturate at the largest finite value. NaN and infinity become the format's own.
+        Without an infinity, infinity saturates; without a NaN, NaN raises ValueError. A scalar of
+        NumPy gives a scalar. random: uint32 `words` of `round_to_integers`.
+        """
+        if self.nan_code is None:
+            refuse_nan(values, self.name)
+        return self.encode_unchecked(values, rounding, random)
 
     def check(self: Any, codes: ArrayLike, name: str = "codes") -> NDArray:
         """`codes` as an array of `dtype`; an array of the type `narrow` gives its bytes.

@@ -32,7 +32,6 @@ from .codes import (
     checked_words,
     code_dtype,
     read_only,
-    refuse_nan,
     round_to_integers,
 )
 
@@ -79,10 +78,6 @@ class FloatFormat(Codes):
     def dtype(self) -> np.dtype:
         """Type of an array in NumPy: unsigned codes, or the native float."""
         return np.dtype(self.name) if self.native else code_dtype(self.bits)
-
-    @cached_property
-    def _kept_as(self) -> str:
-        return self.dtype.name  # NumPy builds the name at each access
 
     @property
     def bits(self) -> int:
@@ -209,19 +204,6 @@ class FloatFormat(Codes):
         if self.specials is Specials.FNUZ:
             return np.where(codes & (sign - 1), codes ^ sign, codes)
         return codes ^ sign
-
-    def encode(
-        self, values: Array, rounding: str = "nearest_even", random: Array | None = None
-    ) -> Array:
-        """`values` (float64 or narrower) rounded to the format, as `dtype` stores them.
-
-        Values saturate at the largest finite value. NaN and infinity become the format's own.
-        Without an infinity, infinity saturates; without a NaN, NaN raises ValueError. A scalar of
-        NumPy gives a scalar. random: uint32 `words` of `round_to_integers`.
-        """
-        if self.nan_code is None:
-            refuse_nan(values, self.name)
-        return self.encode_unchecked(values, rounding, random)
 
     def encode_unchecked(
         self, values: Array, rounding: str = "nearest_even", random: Array | None = None

@@ -15,7 +15,6 @@ from .codes import (
     Triple,
     as_given,
     checked_words,
-    code_dtype,
     read_only,
     refuse_nan,
     round_to_integers,
@@ -60,15 +59,6 @@ class IntegerFormat(Codes):
     def is_mx(self) -> bool:
         """Whether elements of MX blocks can have the format: one digit before the binary point."""
         return self.symmetric and self.emax == 0
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        """Type of an array in NumPy: unsigned codes."""
-        return code_dtype(self.bits)
-
-    @cached_property
-    def _kept_as(self) -> str:
-        return self.dtype.name  # NumPy builds the name at each access
 
     @property
     def lowest_encoded(self) -> int:

@@ -19,9 +19,7 @@ from .codes import (
     Triple,
     as_given,
     checked_words,
-    code_dtype,
     read_only,
-    refuse_nan,
 )
 
 MOST_BITS = 16
@@ -114,15 +112,6 @@ class TableFormat(Codes):
         return TableFormat(self.name, values, self.ties, self.emin)
 
     # Facts --------------------------------------------------------------------------------------
-
-    @cached_property
-    def dtype(self) -> np.dtype:
-        """Type of an array in NumPy: unsigned codes."""
-        return code_dtype(self.bits)
-
-    @cached_property
-    def _kept_as(self) -> str:
-        return self.dtype.name  # NumPy builds the name at each access
 
     @cached_property
     def _ordered(self) -> NDArray[np.float64]:
@@ -274,24 +263,14 @@ class TableFormat(Codes):
     def _padded_up(self) -> NDArray[np.bool_]:
         return read_only(np.append(self._ties_up, False))
 
-    def encode(
-        self, values: Array, rounding: str = "nearest_even", random: Array | None = None
-    ) -> Array:
-        """Codes of `values`, saturated; NaN and infinities become the format's own.
-
-        Without an infinity, infinity saturates; without a NaN, NaN raises ValueError. A scalar of
-        NumPy gives a scalar. rounding: ``nearest_even`` rounds to nearest with `ties`;
-        ``toward_zero`` and ``stochastic`` take the neighbours in magnitude. random: uint32 `words`
-        of `round_to_integers`; the fraction is computed in float64.
-        """
-        if self.nan_code is None:
-            refuse_nan(values, self.name)
-        return self.encode_unchecked(values, rounding, random)
-
     def encode_unchecked(
         self, values: Array, rounding: str = "nearest_even", random: Array | None = None
     ) -> Array:
-        """`encode` without the search for NaN, which would wait for a GPU: NaN gives any code."""
+        """`encode` without the search for NaN, which would wait for a GPU: NaN gives any code.
+
+        ``nearest_even`` rounds to nearest with `ties`; ``toward_zero`` and ``stochastic`` take the
+        neighbours in magnitude, with a fraction in float64.
+        """
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp, words = namespace(x), checked_words(random, rounding, x)

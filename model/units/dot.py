@@ -68,7 +68,7 @@ class DotConfig(UnitConfig):
         choices=LANES,
         joint=True,
         help="block size, a power of two from 4 to 128; 2 too with machines whose steps have 2 "
-        "elements; area grows linearly",
+        "elements",
     )
     accumulator: Accumulator = option(
         default="aligned:13",
@@ -95,11 +95,9 @@ class DotConfig(UnitConfig):
         plain=attrgetter("name"),
         words="{}",
         part="{}",
-        help="float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
-        "a multiplier (of 31 bits, or 4 to 31) and a shift, or by a shift: int8_full:multiply, "
-        "int8_full:multiply:16, int8_full:shift, and so on "
-        "for int8_symmetric, uint8, int4_full, int4_symmetric; or a float that a float32 "
-        "scales them to: float32:scale, bfloat16:scale, float16:scale",
+        help="float32, bfloat16, float16; of int32 sums int32, FLOAT:scale, INT:shift, "
+        "INT:multiply[:BITS] by a multiplier of 4 to 31 bits and a shift; INT is int8_full, "
+        "int8_symmetric, uint8, int4_full or int4_symmetric",
     )
     status: bool = option(default=True, flag="--no-status", help="leave the five flag outputs out")
     load_c: bool = option(

@@ -103,7 +103,7 @@ class QuantizeConfig(UnitConfig):
     block: int = option(
         default=32,
         choices=LANES,
-        help="elements of a block, a power of two from 4 to 128; area grows linearly",
+        help="elements of a block, a power of two from 4 to 128",
     )
     source: FloatFormat = option(
         default=FLOAT32.name,
@@ -125,8 +125,7 @@ class QuantizeConfig(UnitConfig):
         default=ROUNDINGS[0],
         metavar="R",
         choices=tuple(ROUNDINGS),
-        help=f"{', '.join(ROUNDINGS)}; stochastic adds a shifter of 32 more bits and an adder to "
-        "each lane",
+        help=", ".join(ROUNDINGS),
     )
     nonfinite: str = option(
         default=NONFINITE[0],
@@ -138,8 +137,7 @@ class QuantizeConfig(UnitConfig):
         default=1,
         joint=True,
         part="b{}",
-        help="transfers of a block: a power of two up to the block, with --micro half of it; more "
-        "than one add a buffer of two blocks",
+        help="transfers of a block: a power of two up to the block, with --micro half of it",
     )
     random: str = option(
         default=RANDOM[0],
@@ -184,9 +182,8 @@ class QuantizeConfig(UnitConfig):
         parse=int,
         joint=True,
         default_text="the input in_mode chooses",
-        help="digits of the errors by which a quantiser chooses each block's format, 2 to 16, best "
-        "more than its mantissa bits; out_mode takes the place of in_mode; for formats of equally "
-        "many bits that differ in their values, E8M0 scales and one beat",
+        help="digits of the errors by which a quantiser chooses each block's format, 2 to 16; "
+        "out_mode takes the place of in_mode; for formats of equal width, E8M0 scales and one beat",
     )
 
     def _resolve(self) -> None:

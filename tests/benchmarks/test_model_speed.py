@@ -61,16 +61,7 @@ def test_required_speed(benchmark, blocks, accumulator):
         ("e5m2", "aligned:13"),
         ("e2m1", "blackwell"),
         ("int8", "int32"),
-    ],
-)
-def test_other_accumulators(benchmark, blocks, fmt, accumulator):
-    a, b = operands(fmt, blocks)
-    measure(benchmark, lambda: dot(a, b, accumulator), a.codes.size)
-
-
-@pytest.mark.parametrize(
-    ("fmt", "accumulator"),
-    [
+        # elements and running values of 16 bits, grouped sums, machines
         *((fmt, rule) for fmt in ("fp16", "bf16", "tf32") for rule in ("aligned:13", "exact")),
         ("fp16", "float32"),
         ("fp16", "fixed:96:-60"),
@@ -90,8 +81,7 @@ def test_other_accumulators(benchmark, blocks, fmt, accumulator):
         ("e4m3", "hopper-mma-float16"),
     ],
 )
-def test_sixteen_bits_and_machines(benchmark, blocks, fmt, accumulator):
-    """Elements and running values of 16 bits, grouped sums, machines."""
+def test_other_accumulators(benchmark, blocks, fmt, accumulator):
     a, b = operands(fmt, blocks)
     measure(benchmark, lambda: dot(a, b, accumulator), a.codes.size)
 

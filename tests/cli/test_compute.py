@@ -9,20 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from command_line import refusal, run
 from doc_examples import PAGES
-from mxdot.cli import main
 from mxdot.model import MACHINES, MXArray, matmul, quantize, unscaled
-
-
-def run(capsys, *arguments):
-    """(exit status, standard output, standard error) of `mxdot` with these arguments."""
-    try:
-        status = main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        status = stop.code
-    out, err = capsys.readouterr()
-    return status, out, err
-
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((2, 64), np.float32), RNG.standard_normal((3, 64), np.float32)
@@ -229,10 +218,7 @@ def test_many_results_are_cut(capsys, tmp_path):
 )
 def test_wrong_usage_is_one_line(capsys, files, monkeypatch, arguments, message):
     monkeypatch.chdir(files)
-    status, out, err = run(capsys, "compute", *arguments.split())
-    assert (status, out) == (2, "")
-    assert err.startswith(f"mxdot: error: {message}")
-    assert err.count("\n") == 1
+    assert refusal(capsys, "compute", *arguments.split()).startswith(message)
 
 
 def test_every_machine_takes_its_first_operands(capsys, files):
@@ -280,11 +266,9 @@ def test_machines_by_name_and_hardware(capsys, name, machines):
 
 
 def test_unknown_hardware(capsys):
-    status, out, err = run(capsys, "machines", "mi300")
-    assert (status, out) == (2, "")
-    assert err == (
-        "mxdot: error: name must be a machine or hardware of `mxdot machines`, not 'mi300'; "
-        "nearest: mi300x, mi300a, mi100\n"
+    assert refusal(capsys, "machines", "mi300") == (
+        "name must be a machine or hardware of `mxdot machines`, not 'mi300'; "
+        "nearest: mi300x, mi300a, mi100"
     )
 
 

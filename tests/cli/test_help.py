@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from mxdot.cli import build_parser, main
+from command_line import refusal, run
+from mxdot.cli import build_parser
 from mxdot.cli.completion import complete
 from mxdot.cli.parser import EXAMPLE
 from mxdot.model.units import KINDS
@@ -22,16 +23,6 @@ def parsers(parser=None):
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():
                 yield from parsers(each)
-
-
-def run(capsys, *arguments):
-    """(exit status, standard output, standard error) of `mxdot` with these arguments."""
-    try:
-        status = main(arguments)
-    except SystemExit as stop:
-        status = stop.code
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 @pytest.mark.parametrize("parser", list(parsers()), ids=lambda parser: parser.prog)
@@ -63,10 +54,7 @@ def test_names_in_help_are_whole(capsys):
     ],
 )
 def test_the_nearest_name_is_suggested(capsys, arguments, near):
-    status, out, err = run(capsys, *arguments.split())
-    assert (status, out) == (2, "")
-    assert near in err
-    assert err.count("\n") == 1
+    assert near in refusal(capsys, *arguments.split())
 
 
 @pytest.mark.parametrize(
@@ -84,10 +72,7 @@ def test_the_nearest_name_is_suggested(capsys, arguments, near):
     ],
 )
 def test_an_option_without_effect_is_refused(capsys, arguments, message):
-    status, out, err = run(capsys, *arguments.split())
-    assert (status, out) == (2, "")
-    assert err.startswith(f"mxdot: error: {message}")
-    assert err.count("\n") == 1
+    assert refusal(capsys, *arguments.split()).startswith(message)
 
 
 def test_a_default_may_be_said(capsys, tmp_path):

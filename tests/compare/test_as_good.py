@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from command_line import refusal
 from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
-from mxdot.cli import main
 from mxdot.compare.accuracy import evaluate
 from mxdot.compare.studies import Sampling, Study, Target, processes
 from mxdot.compare.studies.as_good import rank, widest
@@ -76,7 +76,5 @@ def test_a_register_that_holds_what_all_hold():
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["compare", "find", "--match", "exact", "--format", "e4m3", *words]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    options = "--match", "exact", "--format", "e4m3"
+    assert message in refusal(capsys, "compare", "find", *options, *words)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from command_line import refusal
 from mxdot.cli import main
 from mxdot.nn import RECIPES, Recipe, convert
 from mxdot.nn.networks import evaluate_network, load_network, network, recipes
@@ -70,10 +71,7 @@ def change(directory, **values):
 
 
 def error_of(capsys, *arguments):
-    assert main(["evaluate", *map(str, arguments)]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    (line,) = lines
-    return line.removeprefix("mxdot: error: ")
+    return refusal(capsys, "evaluate", *arguments)
 
 
 # What comes out -----------------------------------------------------------------------------------

@@ -1,10 +1,9 @@
 """Every rule of the numeric contract has a test; one about the RTL has bins of coverage too."""
 
-import importlib.util
 import re
 from functools import cache
-from pathlib import Path
 
+import contract
 import pytest
 
 from mxdot.model import DotConfig, QuantizeConfig
@@ -12,21 +11,8 @@ from mxdot.sim.dot.features import goals as dot_goals
 from mxdot.sim.engine.regression_units import smoke_matrix
 from mxdot.sim.quantize.features import goals as quantize_goals
 
-ROOT = Path(__file__).parents[2]
 IN_RTL = ("3. Products and scales", "Status flags", "Narrower outputs")
 """Sections of which each rule is about the RTL."""
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("contract", ROOT / "tools" / "contract.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-contract = load()
 
 
 @cache

@@ -1,6 +1,5 @@
 """The documentation says what the code does."""
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -9,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tables
 
 from doc_examples import (
     ELSEWHERE,
@@ -32,25 +32,16 @@ EXAMPLES = examples("model")
 DOCS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 
 
-def load_tables():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("name", load_tables().FILES)
+@pytest.mark.parametrize("name", tables.FILES)
 @pytest.mark.contract("F1", "M1", "W1", "S44")
 def test_tables_are_current(name):
     text = (ROOT / name).read_text(encoding="utf-8")
-    assert load_tables().render(text) == text, "run python tools/tables.py"
+    assert tables.render(text) == text, "run python tools/tables.py"
 
 
 def test_a_stale_table_is_noticed():
     stale = "<!-- table: formats -->\nnothing\n<!-- end -->"
-    assert "57344" in load_tables().render(stale)
+    assert "57344" in tables.render(stale)
 
 
 def anchors(text: str) -> set[str]:

@@ -101,7 +101,7 @@ def test_products_of_schemes(tmp_path):
     write(tmp_path / "schemes.csv", lines)
     table = tables.products(tmp_path)
     assert table.startswith("| scheme | bits | normal | query |")
-    assert cells(table)["mx9"] == ["4.25", "20.0", "20.0"]
+    assert cells(table)["mx9"] == ["4.25", "14.0", "14.0"]
     write(tmp_path / "schemes.csv", lines[:-2])
     with pytest.raises(ValueError, match=r"schemes\.csv must have mx9"):
         tables.products(tmp_path)
@@ -111,22 +111,24 @@ def test_limits_of_calibrators(tmp_path):
     line = {"scheme": "int4_tensor", "kind": "calibrator", "setting": "mse", "data": "normal"}
     other = line | {"kind": "clip", "setting": "0.5"}
     write(tmp_path / "clipping.csv", [line | {"sqnr_db": 18.94}, other | {"sqnr_db": 1}])
-    assert tables.clipping(tmp_path).splitlines()[2:] == ["| `int4_tensor` | `mse` | 18.9 |"]
+    assert tables.clipping(tmp_path).splitlines()[2:] == ["| `mse` | 18.9 |"]
 
 
 def test_schemes_in_a_network(tmp_path):
-    line = {"scheme": "a/b", "bits_weights": "4", "bits_activations": "16", "sqnr_db": "35.12"}
-    line |= {"sqnr_least_db": "21.2", "encoder_sqnr_db": "13.1", "encoder_cosine": "0.97601"}
+    line = {"scheme": "int4_g128/bfloat16", "bits_weights": "4", "bits_activations": "16"}
+    line |= {"sqnr_db": "35.12", "sqnr_least_db": "21.2"}
+    line |= {"encoder_sqnr_db": "13.1", "encoder_cosine": "0.97601"}
     write(
         tmp_path / "schemes.csv",
         [
             line | {"area_per_lane": "1437.4"},
-            line | {"scheme": "c", "bits_activations": "4", "area_per_lane": ""},
+            line | {"scheme": "mx9", "bits_activations": "4", "area_per_lane": ""},
+            line | {"scheme": "msfp16", "area_per_lane": ""},
         ],
     )
     assert cells(tables.network(tmp_path)) == {
-        "a/b": ["4.00, 16.00", "35.1, 21.2", "13.1", "0.9760", "1,437"],
-        "c": ["4.00", "35.1, 21.2", "13.1", "0.9760", "-"],
+        "int4_g128/bfloat16": ["4.00, 16.00", "35.1, 21.2", "13.1", "0.9760", "1,437"],
+        "mx9": ["4.00", "35.1, 21.2", "13.1", "0.9760", "-"],
     }
 
 

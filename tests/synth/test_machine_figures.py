@@ -1,9 +1,9 @@
 """The areas of docs/machines.csv, beside what synthesis gives today."""
 
 import csv
-import importlib.util
 from pathlib import Path
 
+import machine_figures
 import pytest
 
 from mxdot.model import MACHINES
@@ -28,14 +28,9 @@ def test_every_machine_has_its_unit(rows):
 
 
 def test_an_area_is_what_synthesis_gives(rows, tmp_path):
-    spec = importlib.util.spec_from_file_location("tool", ROOT / "tools" / "machine_figures.py")
-    assert spec
-    assert spec.loader
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
     row = rows["volta"]
     expected = [row["unit"], row["NAND2"], row["NAND2 a lane"]]
-    assert tool.unit("volta", tmp_path) == expected
+    assert machine_figures.unit("volta", tmp_path) == expected
 
 
 @pytest.mark.parametrize(

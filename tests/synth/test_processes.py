@@ -1,12 +1,12 @@
 """The processes that are built in: their libraries, and the tool that makes them."""
 
 import gzip
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import reduce_liberty
 
 from mxdot.cli import main
 from mxdot.synth import Flow, SynthesisError, gates, measure
@@ -14,22 +14,11 @@ from mxdot.synth.flow import library_of
 from mxdot.synth.liberty_syntax import parse_groups
 from mxdot.synth.processes import NAMES, PROCESSES, Process
 
-TOOL = Path(__file__).parents[2] / "tools/reduce_liberty.py"
 ADDER = """
 module adder (input clk, input rst, input [3:0] a, b, output reg [3:0] sum);
   always @(posedge clk) if (rst) sum <= 0; else sum <= a + b;
 endmodule
 """
-
-
-@pytest.fixture(scope="module")
-def tool():
-    spec = importlib.util.spec_from_file_location("reduce_liberty", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(params=PROCESSES.values(), ids=list(PROCESSES))
@@ -51,9 +40,12 @@ def test_shipped_library_is_small_and_has_its_notice(process):
     assert "Origin: " in notice
 
 
-def test_shipped_library_is_what_the_tool_makes_of_it(process, tool):
+def test_shipped_library_is_what_the_tool_makes_of_it(process):
     """Nothing is in it that the tool leaves out, and no byte depends on time or place."""
-    assert tool.packed(process, [tool.read(process.file)]) == process.file.read_bytes()
+    assert (
+        reduce_liberty.packed(process, [reduce_liberty.read(process.file)])
+        == process.file.read_bytes()
+    )
 
 
 def test_shipped_library_has_what_a_process_names(process):
@@ -148,8 +140,10 @@ def about(folder: Path) -> Process:
     return Process("own", "A library", "1 um", **values, left_out=("HOLD*",))
 
 
-def test_the_tool_leaves_out_what_nobody_reads(tool, tmp_path):
-    text = gzip.decompress(tool.packed(about(tmp_path), [parse_groups(WHOLE, "whole")])).decode()
+def test_the_tool_leaves_out_what_nobody_reads(tmp_path):
+    text = gzip.decompress(
+        reduce_liberty.packed(about(tmp_path), [parse_groups(WHOLE, "whole")])
+    ).decode()
     library = parse_groups(text, "own")
     assert [cell.arguments[0] for cell in library.of("cell")] == [
         *("BUF_X1", "DFF_X1", "INV_X1", "NAND2_X1")
@@ -171,7 +165,7 @@ def test_the_tool_leaves_out_what_nobody_reads(tool, tmp_path):
     assert len(nand.of("timing")) == 2
 
 
-def test_the_tool_thins_conditional_power_once(tool, tmp_path):
+def test_the_tool_thins_conditional_power_once(tmp_path):
     """Every second point of each axis, three digits, and nothing changes the second time."""
     power = """internal_power () { related_pin : "A"; when : "A"; rise_power (q) {
         index_1 ("0, 5, 10"); index_2 ("1, 2, 3");
@@ -179,18 +173,18 @@ def test_the_tool_thins_conditional_power_once(tool, tmp_path):
     template = 'power_lut_template (q) { index_1 ("0, 5, 10"); index_2 ("1, 2, 3"); }'
     text = WHOLE.replace("max_capacitance : 30;", f"max_capacitance : 30; {power}")
     text = text.replace("nom_voltage : 1;", f"nom_voltage : 1; {template}")
-    thin = replace(about(tmp_path), name=tool.THIN[0])
-    once = tool.packed(thin, [parse_groups(text, "whole")])
+    thin = replace(about(tmp_path), name=reduce_liberty.THIN[0])
+    once = reduce_liberty.packed(thin, [parse_groups(text, "whole")])
     library = parse_groups(gzip.decompress(once).decode(), "once")
     (table,) = library.of("cell")[2].of("pin")[1].of("internal_power")[0].groups
     assert table.arguments == ["q_thin"]
     assert table.attributes == {"index_1": "0,10", "index_2": "1,3", "values": "0.123,3,7,9.001"}
     (made,) = library.of("power_lut_template")[1:]
     assert made.attributes == {"index_1": "0,10", "index_2": "1,3"}
-    assert tool.packed(thin, [library]) == once
+    assert reduce_liberty.packed(thin, [library]) == once
 
 
-def test_mapping_with_the_reduced_file_is_that_with_the_whole_one(tool, tmp_path):
+def test_mapping_with_the_reduced_file_is_that_with_the_whole_one(tmp_path):
     """Conditions of arcs and cells that drop out; joined arcs are equally long."""
     arc = '      timing () { related_pin : "A"; timing_type : combinational;'
     text = gates.liberty_text().replace("    area", "    cell_leakage_power : 3;\n    area")
@@ -200,8 +194,10 @@ def test_mapping_with_the_reduced_file_is_that_with_the_whole_one(tool, tmp_path
     text = before + found + same.replace(arc, f'{arc} when : "B";') + after
     text = text.replace("  cell (LATCH)", "  cell (HOLD) { area : 1; }\n  cell (LATCH)")
     whole, small = tmp_path / "whole.lib", tmp_path / "small.lib.gz"
-    whole.write_text(tool.without(about(tmp_path), _written(tmp_path / "raw.lib", text)))
-    small.write_bytes(tool.packed(about(tmp_path), [tool.read(tmp_path / "raw.lib")]))
+    whole.write_text(reduce_liberty.without(about(tmp_path), _written(tmp_path / "raw.lib", text)))
+    small.write_bytes(
+        reduce_liberty.packed(about(tmp_path), [reduce_liberty.read(tmp_path / "raw.lib")])
+    )
     for effort in ("area", "speed"):
         first, second = (
             measure(ADDER, "adder", Flow("cells", liberty=path, effort=effort), cache_dir=tmp_path)
@@ -217,7 +213,7 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_library_in_several_files(tool, tmp_path):
+def test_a_library_in_several_files(tmp_path):
     """One file of gates and one of flip-flops give what one of both gives."""
     head, _, rest = gates.liberty_text().partition("  cell (BUF)")
     combinational, _, sequential = rest.partition("  cell (DFF)")

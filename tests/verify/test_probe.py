@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from command_line import refusal, run
 from compare import FULL, some
-from mxdot.cli import main
 from mxdot.model import E5M2, MACHINES, PRESETS, ElementFormat, Preset
 from mxdot.verify.probe import ModelUnit, probe
 from mxdot.verify.probe.black_boxes import Reordered
@@ -127,11 +127,13 @@ def test_recovers_running_values_of_16_bits(text, pair):
 
 
 def test_machines_that_fp8_does_not_tell_apart(capsys):
-    status, out, _ = run(capsys, "--unit", "blackwell-bf16", "--format", "e5m2", "--rows", "16")
+    status, out, _ = run(
+        capsys, "probe", "--unit", "blackwell-bf16", "--format", "e5m2", "--rows", "16"
+    )
     assert status == 0
     same = "blackwell-fp16, rtx50-fp16, hopper-bf16, blackwell-bf16, rtx50-bf16"
     assert f"\nnot told apart by e5m2xe5m2: {same}\n" in out
-    status, out, _ = run(capsys, "--unit", "cdna3-xf32", "--rows", "16")
+    status, out, _ = run(capsys, "probe", "--unit", "cdna3-xf32", "--rows", "16")
     assert status == 0
     assert out.startswith("cdna3-xf32, tf32xtf32\n")
 
@@ -284,17 +286,8 @@ def test_terms_added_in_turn():
 # Command line -----------------------------------------------------------------------------------
 
 
-def run(capsys, *arguments: str) -> tuple[object, str, str]:
-    try:
-        status = main(["probe", *arguments])
-    except SystemExit as stop:
-        status = stop.code
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
 def test_prints_a_report(capsys):
-    status, out, _ = run(capsys, "--unit", "ada", "--rows", "16")
+    status, out, _ = run(capsys, "probe", "--unit", "ada", "--rows", "16")
     assert status == 0
     assert out.startswith("ada, e5m2xe5m2\n")
     assert "\n  terms              16\n" in out
@@ -304,7 +297,7 @@ def test_prints_a_report(capsys):
 def test_writes_json(capsys, tmp_path):
     file = tmp_path / "report.json"
     options = ["--format", "e4m3", "--lanes", "8", "--rows", "16", "--json", "-o", str(file)]
-    assert run(capsys, "--unit", "aligned:9", *options) == (0, "", "")
+    assert run(capsys, "probe", "--unit", "aligned:9", *options) == (0, "", "")
     report = json.loads(file.read_text())
     assert report["unit"] == "aligned:9"
     assert report["formats"] == "e4m3xe4m3"
@@ -328,7 +321,4 @@ def test_writes_json(capsys, tmp_path):
     ],
 )
 def test_refusals_are_one_line(capsys, arguments, message):
-    status, out, err = run(capsys, *arguments.split())
-    assert (status, out) == (2, "")
-    assert err.startswith(f"mxdot: error: {message}")
-    assert err.count("\n") == 1
+    assert refusal(capsys, "probe", *arguments.split()).startswith(message)

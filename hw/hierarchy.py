@@ -22,6 +22,7 @@ from amaranth.hdl import (
     ShapeLike,
     Signal,
     Value,
+    signed,
 )
 from amaranth.lib import wiring
 
@@ -104,7 +105,8 @@ def constant(m: Module, name: str, value: int, shape: ShapeLike) -> Value:
     if not value or library is None or not library.names:
         return Const(value, shape)
     held = Signal(shape, name=name)
-    m.submodules[f"{CONSTANT}_{name}"] = Instance(CONSTANT, p_value=value, o_y=held)
+    whole = Const(value, signed(len(held) + 1))  # an int would lose its sign, or gain one
+    m.submodules[f"{CONSTANT}_{name}"] = Instance(CONSTANT, p_value=whole, o_y=held)
     return held
 
 

@@ -74,6 +74,12 @@ def modules_of(text: str) -> dict[str, str]:
     return {name: module for module, name in modules}
 
 
+def without_remarks(text: str) -> str:
+    """Verilog from `generate` without comments and without the lines that they leave empty."""
+    lines = (re.sub(r" *//.*", "", line) for line in text.splitlines(keepends=True))
+    return "".join(line for line in lines if line.strip())
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Switch garbage collection off: searching the design's objects again and again, all of them in

@@ -23,7 +23,7 @@ from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout
 from mxdot.hw.hierarchy import Library, constant, module_name, submodule, summary, used
 from mxdot.hw.top import Top
-from mxdot.hw.verilog import TOPS, Around
+from mxdot.hw.verilog import TOPS, Around, without_remarks
 from mxdot.model import DotConfig
 from mxdot.model.pipeline.widths import Widths
 from odd_names import ODD
@@ -37,7 +37,6 @@ from verilog_text import (
     header_ports,
     modules,
     ports,
-    without_comments,
 )
 
 CONFIG = KINDS["dot"]
@@ -378,6 +377,7 @@ def test_a_negative_constant_and_a_zero(tmp_path):
     text = Around(Offsets()).verilog("offsets")
     assert "  localparam [3:0] LOWEST = -4'd8;\n" in text
     assert "assign o = i + LOWEST;" in text
+    assert "  localparam [63:0] WIDE = 64'd9223372036854775808;\n" in text
     assert "NOTHING" not in text
     check_names(text)
     check_lint(text, "offsets", tmp_path)
@@ -388,9 +388,11 @@ class Offsets(wiring.Component):
 
     i: In(4)  # type: ignore[valid-type]
     o: Out(4)  # type: ignore[valid-type]
+    wide: Out(64)  # type: ignore[valid-type]
 
     def elaborate(self, platform):
         m = Module()
+        m.d.comb += self.wide.eq(self.i + constant(m, "WIDE", 1 << 63, 64))
         lowest = constant(m, "LOWEST", -8, signed(4))
         m.d.comb += self.o.eq(self.i + lowest + constant(m, "NOTHING", 0, 4))
         return m
@@ -398,7 +400,7 @@ class Offsets(wiring.Component):
 
 def test_a_unit_without_status_has_no_flags(exact):
     assert "flags" in generated(CONFIG)
-    assert "flags" not in without_comments(exact)
+    assert "flags" not in without_remarks(exact)
 
 
 def test_one_module_places_every_product(exact):

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from mxdot import hw
-from mxdot.hw.verilog import generate, modules_of
+from mxdot.hw.verilog import generate, modules_of, without_remarks
 from mxdot.hw.verilog.plan import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
@@ -38,7 +38,7 @@ Ports = dict[str, tuple[str, int]]
 def modules(text: str) -> dict[str, str]:
     """The text of each module, by name."""
     by_name = modules_of(text)
-    code = without_comments(text)
+    code = without_remarks(text)
     assert len(by_name) == code.count("endmodule") == len(re.findall(r"\bmodule\b", code))
     return by_name
 
@@ -65,16 +65,10 @@ def body(module: str) -> str:
     return module[module.index("\n);\n") + 4 : -len("endmodule\n")]
 
 
-def without_comments(text: str) -> str:
-    """Text without comments and without the lines that they leave empty."""
-    lines = (re.sub(r" *//.*", "", line) for line in text.splitlines(keepends=True))
-    return "".join(line for line in lines if line.strip())
-
-
 def undeclared(module: str) -> list[str]:
     """Names that the module reads or writes above their declarations, or without one."""
     known, missing = set(ports(module)), []
-    for line in without_comments(body(module)).splitlines():
+    for line in without_remarks(body(module)).splitlines():
         line = re.sub(r"^  \w+ \w+(?= \(\.|$)", "", line)  # an instance: its module and its name
         declared = re.match(r"  (?:wire|reg|localparam) (?:\[\d+:\d+\] )?(\w+)", line)
         known |= {declared[1]} if declared else set()
@@ -86,7 +80,7 @@ def undeclared(module: str) -> list[str]:
 def check_names(text: str) -> None:
     """Every name is declared above its uses and comes from the design; none is escaped."""
     assert [name for module in modules(text).values() for name in undeclared(module)] == []
-    assert re.findall(r"\b_\d+_\b|\b_*signal(?:_\d+)?\b|\\", without_comments(text)) == []
+    assert re.findall(r"\b_\d+_\b|\b_*signal(?:_\d+)?\b|\\", without_remarks(text)) == []
 
 
 def check_lint(text: str, top: str, directory: Path) -> None:

@@ -7,6 +7,8 @@ as its bits' arrivals and the carry from below leave time for.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -45,7 +47,7 @@ def plain_sum(
     words = [Cat(*(bit.value for bit in row)) for row in (x, y) if not all(map(_zero, row))]
     words += [] if is_constant(carry, 0) else [carry]
     total = Signal(len(x) + 1, name=f"{name}_total")
-    m.d.comb += total.eq(sum(words[1:], words[0]) if words else 0)
+    m.d.comb += total.eq(reduce(add, words, Const(0, 1)))
     return list(total)
 
 

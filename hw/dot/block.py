@@ -73,8 +73,9 @@ def top_bias(widths: Widths, lsb: int) -> int:
 
 
 class Place(Section):
-    """Each product on the exact grid of all products, in units of 2^lsb (INT8 products are there
-    already).
+    """Each product on the exact grid of all products, in units of the least product's last digit.
+
+    INT8 products are there already.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -216,8 +217,8 @@ def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
 
 
 class BlockSum(Section):
-    """Sum of a block's terms or compressed words in a tree of full adders: two rows, or their total
-    for a unit that takes totals.
+    """Sum S of a block's terms or compressed words: two rows that add up to it, or their total for
+    a unit that takes totals.
     """
 
     def __init__(self, widths: Widths) -> None:

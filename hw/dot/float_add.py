@@ -26,7 +26,9 @@ CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries
 
 
 class Distance(Section):
-    """Distance of c below the window's top place, whose biased exponent is `top_exponent`."""
+    """Distance of c below the top of the window in which c and S are added; the top place has the
+    biased exponent `top_exponent`.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -93,7 +95,7 @@ def _normal(c: Value, fmt: FloatFormat) -> Value:
 
 
 class Approach(Section):
-    """Moves c to the block's grid.
+    """Shifts c to its place in the window, on the grid of S.
 
     c_sticky: c has digits below the window. addends: rows of the block's sum, inverted if c is
     negative.
@@ -152,7 +154,7 @@ def invert_rows(m: Module, section: Any, inverts: Value) -> None:
 
 
 class Add(Section):
-    """c + S, or c - S for a negative c, in places 0 to n + 2.
+    """c + S, or c - S for a negative c, in the places of S and two above.
 
     The result is blocks of digits with their carries; no carry has entered the block above yet.
     """

@@ -143,7 +143,7 @@ def put_digits(
 
 
 class FloatRound(Section):
-    """RNE to the running value's format. Specials, and a c that is the result, come last, through
+    """Rounds the total to the running value's format, RNE. Specials, and a c that is the result, come last, through
     one and-or.
     """
 

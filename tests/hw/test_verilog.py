@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from amaranth.hdl import Cat, Module, signed
@@ -369,8 +369,9 @@ def test_constants_have_names(exact):
     assert "  localparam [9:0] TWO_BIASES = 10'd254;\n" in by_name["mxdot_dot_scale_adder"]
     place = by_name["mxdot_dot_place"]
     assert len(re.findall(r"\bTOP_BIAS\b", place)) == 2
-    module = Module()
-    assert constant(module, "SHIFT", -2, signed(4)).value == -2  # in Amaranth's simulator
+    module: Any = Module()
+    shift: Any = constant(module, "SHIFT", -2, cast("Any", signed(4)))
+    assert shift.value == -2  # in Amaranth's simulator
 
 
 def test_a_negative_constant_and_a_zero(tmp_path):
@@ -391,10 +392,11 @@ class Offsets(wiring.Component):
     wide: Out(64)  # type: ignore[valid-type]
 
     def elaborate(self, platform):
-        m = Module()
-        m.d.comb += self.wide.eq(self.i + constant(m, "WIDE", 1 << 63, 64))
-        lowest = constant(m, "LOWEST", -8, signed(4))
-        m.d.comb += self.o.eq(self.i + lowest + constant(m, "NOTHING", 0, 4))
+        m: Any = Module()
+        four, wide = cast("Any", signed(4)), cast("Any", 64)
+        m.d.comb += self.wide.eq(self.i + constant(m, "WIDE", 1 << 63, wide))
+        lowest = constant(m, "LOWEST", -8, four)
+        m.d.comb += self.o.eq(self.i + lowest + constant(m, "NOTHING", 0, four))
         return m
 
 

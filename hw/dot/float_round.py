@@ -143,8 +143,9 @@ def put_digits(
 
 
 class FloatRound(Section):
-    """Rounds the total to the running value's format, RNE. Specials, and a c that is the result, come last, through
-    one and-or.
+    """Rounds the total to the running value's format, RNE.
+
+    Specials, and a c that is the result, come last, through one and-or.
     """
 
     def __init__(self, widths: Widths) -> None:

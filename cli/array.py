@@ -181,6 +181,7 @@ def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
         "unit": str(found.cost.config.dot),
         "array": f"{found.cost.config.rows} x {found.cost.config.columns}",
         "LUTs": round(found.luts),
+        "multipliers": found.cost.multipliers,
         "products/cycle": found.cost.products,
         "MHz": None if found.placed is None else found.placed.fmax_mhz,
         "products/s": found.products_per_second,

@@ -13,22 +13,28 @@ from typing import TypeVar
 
 from amaranth.hdl import (
     ClockSignal,
+    Const,
     Elaboratable,
     Instance,
     Module,
     ResetInserter,
     ResetSignal,
     ShapeLike,
+    Signal,
     Value,
+    signed,
 )
 from amaranth.lib import wiring
 
 
 class Library:
-    """Components of one generation, by module name."""
+    """Components of one generation, by module name.
 
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
+    names: constants keep names (`constant`). plain: sums and products are operators (`is_plain`).
+    """
+
+    def __init__(self, prefix: str, names: bool = False, plain: bool = False) -> None:
+        self.prefix, self.names, self.plain = prefix, names, plain
         self.components: dict[str, wiring.Component] = {}
 
     def add(self, component: wiring.Component) -> str:
@@ -61,6 +67,15 @@ def collects() -> bool:
     return _library.get() is not None
 
 
+def is_plain() -> bool:
+    """True while Verilog is generated whose sums and products are `+` and `*`.
+
+    The adders and multipliers of this package are then left to the synthesis.
+    """
+    library = _library.get()
+    return library is not None and library.plain
+
+
 T = TypeVar("T", bound=wiring.Component)
 E = TypeVar("E", bound=Elaboratable)
 
@@ -78,6 +93,28 @@ def submodule(m: Module, name: str, component: T, reset: Value | None = None) ->
     else:
         m.submodules[name] = component
     return component
+
+
+CONSTANT = "constant"
+"""Module of the instances that hold a constant's name, for the writer of Verilog alone."""
+
+
+def constant(m: Module, name: str, value: int, shape: ShapeLike) -> Value:
+    """`value`, which the Verilog calls `name`. A zero has no name: adding it is left out."""
+    library = _library.get()
+    if not value or library is None or not library.names:
+        return Const(value, shape)
+    held = Signal(shape, name=name)
+    whole = Const(value, signed(len(held) + 1))  # an int would lose its sign, or gain one
+    m.submodules[f"{CONSTANT}_{name}"] = Instance(CONSTANT, p_value=whole, o_y=held)
+    return held
+
+
+def summary(component: wiring.Component) -> str:
+    """First sentence of the class's own docstring, without the full stop; empty without one."""
+    paragraph = (vars(type(component)).get("__doc__") or "").split("\n\n")[0]
+    sentence = re.split(r"\.(?:\s|$)", " ".join(paragraph.split()))[0]
+    return sentence.removesuffix("; combinational").rstrip(":").replace("`", "")
 
 
 def _instance(module: str, name: str, component: wiring.Component, reset: Value | None) -> Instance:

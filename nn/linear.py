@@ -377,6 +377,8 @@ def kernel_of(layer: MXLinear, rows: int | None = None) -> str:
     kernels may refuse a shape.
     """
     kept = layer.frozen if layer.keeps_weight else layer.weight.data
+    if rows is not None and _takes_few(layer, integer("rows", rows, 1, 2**31 - 1)):
+        return f"few_rows_matmul ({' or '.join(executors.by_themselves(layer.weight.device))})"
     packed = isinstance(kept, PackedWeights)
     return kernel_name(layer.recipe, layer.rule, layer.weight.device, packed)
 
@@ -384,8 +386,6 @@ def kernel_of(layer: MXLinear, rows: int | None = None) -> str:
 def kernel_name(recipe: Recipe, rule: Rule, device: torch.device, packed: bool = False) -> str:
     """`kernel_of` a layer; packed: whether it holds packed weights."""
     able = " or ".join(executors.by_themselves(device))
-    if rows is not None and integer("rows", rows, 1, 2**31 - 1) and _takes_few(layer, rows):
-        return f"few_rows_matmul ({able})"
     if rule == FLOAT8:
         return f"float8_matmul ({'scaled_mm' if float8.has_units(device) else 'torch'})"
     if rule == BLOCK_SCALED:

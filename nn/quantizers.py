@@ -121,7 +121,7 @@ class MXQuantizer:
 
     def __post_init__(self) -> None:
         # Found once: torch.compile would compile again where it is there.
-        _ = MX_FORMATS[self.format].largest_finite
+        _ = FORMATS[self.format].largest_finite
 
     def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
         return fake_quantize(

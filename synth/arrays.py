@@ -6,6 +6,7 @@ Also a model of larger arrays, and the largest array that fits an ECP5.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,11 @@ class ArrayCost:
     def area(self) -> float:
         """Area without memories, in the unit of the costs."""
         return self.units * self.unit.area + self.rest.area
+
+    @property
+    def multipliers(self) -> int:
+        """Multiplier blocks of an FPGA, all of them in the dot units."""
+        return self.units * self.unit.extra.get("dsp", 0)
 
     @property
     def depth(self) -> int | None:
@@ -137,16 +143,18 @@ def _terms(rows: int, columns: int) -> tuple[int, int, int, int]:
     return 1, rows, columns, rows * columns
 
 
-def largest_array(config: MatmulConfig, model: AreaModel, luts: float) -> MatmulConfig | None:
+def largest_array(
+    config: MatmulConfig, model: AreaModel, luts: float, units: float = inf
+) -> MatmulConfig | None:
     """The array with the most dot units whose sides differ by at most a factor of two, or None.
 
-    luts: limit of its area by `model`.
+    luts: limit of its area by `model`. units: limit of its dot units.
     """
     fitting = [
         (rows * columns, -abs(rows - columns), rows, columns)
         for rows in range(1, 65)
         for columns in range((rows + 1) // 2, min(2 * rows, 64) + 1)
-        if model.area(rows, columns) <= luts
+        if rows * columns <= units and model.area(rows, columns) <= luts
     ]
     if not fitting:
         return None
@@ -192,9 +200,10 @@ def fit(
 ) -> Fit:
     """The largest array of `config`'s dot units on an ECP5-85k, at most twice as long as wide.
 
-    Parts are counted up to 85% of the LUTs. Multiplier blocks stay unused: products are formed in
-    the tree that adds them. With `place`, the array takes at most 55% of the LUTs and is placed and
-    routed: fuller devices take hours or fail. ValueError when not even one dot unit fits.
+    Parts are counted up to 85% of the LUTs. Dot units for FPGAs (`target`) take multiplier blocks
+    for all their products; in others these are formed in the tree that adds them. With `place`, the
+    array takes at most 55% of the LUTs and is placed and routed: fuller devices take hours or fail.
+    ValueError when not even one dot unit fits.
     """
     fill = ROUTABLE if place else FILL
     best = _largest(config, fill, cache_dir, progress)
@@ -204,9 +213,13 @@ def fit(
         return best
     largest = best.cost.config
     progress(f"{largest.rows} x {largest.columns}, placed and routed")
-    flow = replace(COUNTED, place=True)
+    flow = replace(_counting(config), place=True)
     placed = measure(generate(largest, TOP), TOP, flow, cache_dir=cache_dir, limit=limit)
     return replace(best, placed=placed)
+
+
+def _counting(config: MatmulConfig) -> Flow:
+    return replace(COUNTED, dsp=config.dot.target == "fpga")
 
 
 def _largest(
@@ -216,13 +229,14 @@ def _largest(
     progress: Callable[[str], None],
 ) -> Fit | None:
     """The largest array of at most `fill` of the LUTs, or None."""
-    costs = []
+    costs, flow = [], _counting(config)
     for rows, columns in SAMPLES:
         progress(f"{rows} x {columns}")
-        costs.append(measure_array(resized(config, rows, columns), COUNTED, cache_dir))
-    model = AreaModel.of(costs)
-    largest = largest_array(config, model, fill * DEVICES[DEVICE].luts)
+        costs.append(measure_array(resized(config, rows, columns), flow, cache_dir))
+    model, device, blocks = AreaModel.of(costs), DEVICES[DEVICE], costs[0].multipliers
+    most = device.multipliers // blocks if blocks else inf
+    largest = largest_array(config, model, fill * device.luts, most)
     if largest is None:
         return None
     progress(f"{largest.rows} x {largest.columns}")
-    return Fit(measure_array(largest, COUNTED, cache_dir), model)
+    return Fit(measure_array(largest, flow, cache_dir), model)

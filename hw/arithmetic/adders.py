@@ -7,12 +7,15 @@ as its bits' arrivals and the carry from below leave time for.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .columns import Bit, Columns, add_bits, is_constant
+from ..hierarchy import is_plain
+from .columns import ZERO, Bit, Columns, add_bits, is_constant
 
 NO_CARRY = Const(0, 1)
 BLOCK_DELAY = 2.5  # delay of a carry past a block, in delays of one digit
@@ -20,6 +23,8 @@ BLOCK_DELAY = 2.5  # delay of a carry past a block, in delays of one digit
 
 def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Value]:
     """x + y modulo 2^len(x), by a chain of full and half adders."""
+    if is_plain():
+        return plain_sum(m, name, x, y)[:-1]
     carry: Value | None = None
     total: list[Value] = []
     for place, (a, b) in enumerate(zip(x, y, strict=True)):
@@ -33,6 +38,17 @@ def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Val
             digit, carry = add_bits(m, f"{name}{place}", *bits)
             total.append(digit)
     return total
+
+
+def plain_sum(
+    m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit], carry: Value = NO_CARRY
+) -> list[Value]:
+    """Digits of x + y + carry, by `+`, and the carry out."""
+    words = [Cat(*(bit.value for bit in row)) for row in (x, y) if not all(map(_zero, row))]
+    words += [] if is_constant(carry, 0) else [carry]
+    total = Signal(len(x) + 1, name=f"{name}_total")
+    m.d.comb += total.eq(reduce(add, words, Const(0, 1)))
+    return list(total)
 
 
 def even_blocks(width: int) -> list[int]:
@@ -77,11 +93,16 @@ def add_in_blocks(
     sizes: see `carry_increment`.
     """
     blocks: list[tuple[list[Value], Value]] = []
-    place = 0
+    place, total = 0, plain_sum(m, name, x, y, carry) if is_plain() else []
     while place < len(x):
         number = len(blocks)
         size = min(sizes[min(number, len(sizes) - 1)], len(x) - place)
         block = slice(place, place + size)
+        if total:  # no carry is left to pass, except out of the last block
+            out = total[-1] if place + size == len(x) else NO_CARRY
+            blocks.append((total[block], out))
+            place += size
+            continue
         below = NO_CARRY if number else carry
         blocks.append(_block(m, f"{name}{number}", x[block], y[block], below))
         place += size
@@ -92,6 +113,8 @@ def pass_carries(
     m: Module, name: str, blocks: Sequence[tuple[list[Value], Value]]
 ) -> tuple[list[Value], Value]:
     """(digits, carry out) of the blocks of `add_in_blocks` with the carries from below."""
+    if is_plain():
+        return [digit for digits, _ in blocks for digit in digits], blocks[-1][1]
     total: list[Value] = []
     carry = NO_CARRY
     for number, (digits, out) in enumerate(blocks):
@@ -108,6 +131,8 @@ def pass_carries_at_once(
     """Digits of `pass_carries` for blocks that arrive together: carries by parallel prefix, after
     Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960).
     """
+    if is_plain():
+        return pass_carries(m, name, blocks)[0]
     digits = [
         [named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
         for number, (block, _) in enumerate(blocks)
@@ -122,6 +147,8 @@ def carries_at_once(
     """A bit per block of `digits`: a carry leaves it. `outs`: carries that the blocks make
     themselves.
     """
+    if is_plain():
+        return list(outs)
     # Runs of blocks make a carry or pass one on; a run doubles its length in each round.
     makes = list(outs)
     passes: list[Value] = [_all(block) for block in digits]
@@ -142,6 +169,8 @@ def increment_blocks(
     m: Module, name: str, digits: Sequence[Sequence[Value]], carries: Sequence[Value]
 ) -> list[Value]:
     """Digits of all blocks except the lowest, each plus the carry from below."""
+    if is_plain():
+        return [digit for block in digits[1:] for digit in block]
     total: list[Value] = []
     for number in range(1, len(digits)):
         run = carries[number - 1]
@@ -213,6 +242,8 @@ def increment_groups(
     m: Module, name: str, word: Sequence[Value], carry: Value, passes: Iterable[Value]
 ) -> list[Value]:
     """word + carry modulo 2^len(word). `passes`: early, from `skips`."""
+    if is_plain():
+        return increment(m, name, word, carry)[0]
     result: list[Value] = []
     for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
         run = named(m, f"{name}_in{start}", carry & below)
@@ -226,6 +257,10 @@ def increment(
     m: Module, name: str, word: Sequence[Value], carry: Value, group: int = SKIPPED
 ) -> tuple[list[Value], Value]:
     """(word + carry modulo 2^len(word), carry out). Carries skip over groups of digits."""
+    if is_plain():
+        bits = [Bit(digit) for digit in word]
+        *digits, out = plain_sum(m, name, bits, [ZERO] * len(bits), carry)
+        return digits, out
     result: list[Value] = []
     carry = named(m, f"{name}_carry", carry)
     below: Value = Const(1, 1)

@@ -7,6 +7,8 @@ keeps the tree as shallow as the arrivals allow (Oklobdzija, Villeger and Liu, I
 
 Full and half adders are modules: ABC does not find a library's adder cells in loose gates.
 A module holds a row of adders without carries between them: it reads, and simulates, word by word.
+
+Without full adders (`is_plain`) the words are added by `+`, in a tree of two operands each.
 """
 
 import heapq
@@ -18,7 +20,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..hierarchy import collects, submodule
+from ..hierarchy import collects, constant, is_plain, submodule
 
 
 class FullAdder(wiring.Component):
@@ -149,9 +151,14 @@ class Columns:
         self.spare: list[list[Bit]] = [[] for _ in range(width)]
         self.constant = 0
         self.adders = AdderRows(m, name)
+        self.words: list[Value] | None = [] if is_plain() else None
+        """What to add by `+`; None with full adders."""
 
     def add(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
         """Add an unsigned word x 2^place, without the bits beyond the width."""
+        if self.words is not None:
+            self._add_word(Cat(*word), place)
+            return
         for column, value in enumerate(word, place):
             bit = Bit(value, time)
             if column < self.width and not is_constant(value, 0):
@@ -161,9 +168,51 @@ class Columns:
         """Add a word whose bits wait for adder inputs that would stay free: there they cost
         nothing.
         """
+        if self.words is not None:
+            self._add_word(Cat(*word), place)
+            return
         for column, value in enumerate(word, place):
             if column < self.width:
                 self.spare[column].append(Bit(value, time))
+
+    def add_signed(self, word: Value) -> None:
+        """Add a two's-complement word, by `+`."""
+        assert self.words is not None
+        self.words.append(word.as_signed())
+
+    def _add_word(self, word: Value, place: int) -> None:
+        kept = word[: max(self.width - place, 0)]
+        if len(kept) and self.words is not None:
+            self.words.append(Cat(Const(0, place), kept) if place else kept)
+
+    def _totals(self, words: list[Value], count: int) -> list[Value]:
+        """`count` words of the width with the sum of `words`, and of the constant."""
+        added = constant(self.m, f"{self.name.upper()}_CONSTANT", self.constant, self.width)
+        words = words if is_constant(added, 0) else [*words, added]
+        each, more = divmod(len(words), count)
+        totals: list[Value] = []
+        for number in range(count):
+            size = each + (number < more)
+            group, words = words[:size], words[size:]
+            total = Signal(self.width, name=f"{self.name}_word{number}")
+            self.m.d.comb += total.eq(self._sum(group, f"{self.name}{number}_sum"))
+            totals.append(total)
+        return totals
+
+    def _sum(self, words: list[Value], name: str) -> Value:
+        """Sum of words in a tree of `+`, modulo 2^width."""
+        level = 0
+        while len(words) > 1:
+            sums: list[Value] = []
+            for number in range(0, len(words) - 1, 2):
+                total = words[number] + words[number + 1]
+                total = total[: self.width] if len(total) > self.width else total
+                held = Signal(total.shape(), name=f"{name}{level}_{number // 2}")
+                self.m.d.comb += held.eq(total)
+                sums.append(held)
+            words = sums + words[len(words) & ~1 :]
+            level += 1
+        return words[0] if words else Const(0, self.width)
 
     def add_constant(self, value: int) -> None:
         """Add an integer, which may be negative."""
@@ -176,6 +225,8 @@ class Columns:
 
     def reduce(self, height: int) -> list[Value]:
         """At most `height` (3 or more) words with the same sum."""
+        if self.words is not None:
+            return self._totals(self.words, height)
         number = count()
         words: list[list[Value]] = [[] for _ in range(height)]
         for column in range(self.width):
@@ -198,6 +249,9 @@ class Columns:
         A column with an odd number of bits keeps one of them. At or above `halves_from` a half
         adder makes the number even instead, and the tree less deep.
         """
+        if self.words is not None:
+            (total,) = self._totals(self.words, 1)
+            return [Bit(digit) for digit in total], [ZERO] * self.width
         number = count()
         rows: tuple[list[Bit], list[Bit]] = ([], [])
         for column in range(self.width):

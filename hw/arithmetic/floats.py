@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32, FloatFormat
-from ..hierarchy import submodule
+from ..hierarchy import constant, submodule
 from .shift import Normalizer, ShiftRight
 
 EXPONENT_BITS = 11  # signed; holds every exponent of every configuration, scales included
@@ -53,9 +53,10 @@ def unpack_float(m: Module, bits: Value, name: str, fmt: FloatFormat = FLOAT32) 
     """
     unpacked = Signal(FloatLayout(fmt.significand_bits), name=name)
     field, fraction = bits[fmt.mantissa_bits : fmt.bits - 1], bits[: fmt.mantissa_bits]
+    bias = constant(m, f"{name.upper()}_BIAS", fmt.bias, len(field))
     m.d.comb += [
         unpacked.significand.eq(Cat(fraction, field.any())),
-        unpacked.exponent.eq(Mux(field == 0, 1, field) - fmt.bias),
+        unpacked.exponent.eq(Mux(field == 0, 1, field) - bias),
         unpacked.sign.eq(bits[fmt.bits - 1]),
     ]
     return unpacked
@@ -165,11 +166,13 @@ class FloatRounder(wiring.Component):
         normalizer = submodule(m, "normalizer", Normalizer(bits, limit_bits=self.exponent_bits))
         biased = Signal(signed(self.exponent_bits + 1))
         top = Signal()
+        least = constant(m, "LEAST_EXPONENT", fmt.emin, signed(self.exponent_bits))
+        bias = constant(m, "BIAS", fmt.bias, signed(self.exponent_bits))
         m.d.comb += [
             normalizer.value.eq(Cat(Const(0, bits - self.magnitude_bits), self.magnitude)),
             # No shift below the exponent of the subnormals.
-            normalizer.limit.eq(self.exponent - fmt.emin),
-            biased.eq(self.exponent + fmt.bias),
+            normalizer.limit.eq(self.exponent - least),
+            biased.eq(self.exponent + bias),
             top.eq(normalizer.result[-1]),
         ]
         truncated = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
+from ..hierarchy import is_plain
 from .adders import carry_increment
-from .columns import Bit, Columns
+from .columns import ZERO, Bit, Columns
 
 AND_DELAY = 0.6
 NO_HALF_ADDERS = 1 << 16  # columns that short need none to be shallow
@@ -36,6 +37,10 @@ class Multiplier(wiring.Component):
 
 def product_rows(m: Module, a: Value, b: Value) -> tuple[list[Bit], list[Bit]]:
     """Two rows whose sum is a x b."""
+    if is_plain():
+        product = Signal(len(a) + len(b), name="product_row")
+        m.d.comb += product.eq(a * b)
+        return [Bit(digit) for digit in product], [ZERO] * len(product)
     columns = Columns(m, "column", len(a) + len(b))
     for place, digit in enumerate(b):
         columns.add([digit & bit for bit in a], place, AND_DELAY)
@@ -75,6 +80,10 @@ def add_signed_product(columns: Columns, a: Value, b: Value) -> None:
     After Baugh and Wooley: a partial product with one sign bit counts as negative. Inverted, it is
     one less than a positive one; a constant makes up for all of them.
     """
+    if is_plain():
+        columns.add_signed(a.as_signed() * b.as_signed())
+        columns.add_constant(-signed_constant(len(a), len(b)))
+        return
     top_a, top_b = len(a) - 1, len(b) - 1
     for j, digit in enumerate(b):
         inverted = range(top_a) if j == top_b else (top_a,)
@@ -106,6 +115,9 @@ class Square(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        if is_plain():
+            m.d.comb += self.square.eq(self.value * self.value)
+            return m
         columns = Columns(m, "column", len(self.square))
         for place, digit in enumerate(self.value):
             columns.add([digit], 2 * place)

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0, FloatFormat
-from ..hierarchy import submodule
+from ..hierarchy import constant, submodule
 from .multiply import Multiplier
 
 SCALE_SHAPE = signed(10)
@@ -29,9 +29,11 @@ class ScaleAdder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        biases = constant(m, "TWO_BIASES", 2 * E8M0.bias, len(self.exponent))
+        nan_code = constant(m, "NAN_CODE", E8M0.nan_code, E8M0.bits)
         m.d.comb += [
-            self.exponent.eq(self.a + self.b - 2 * E8M0.bias),
-            self.nan.eq((self.a == E8M0.nan_code) | (self.b == E8M0.nan_code)),
+            self.exponent.eq(self.a + self.b - biases),
+            self.nan.eq((self.a == nan_code) | (self.b == nan_code)),
         ]
         return m
 
@@ -74,8 +76,9 @@ class ScaleMultiplier(wiring.Component):
             # A subnormal has the exponent of the field 1.
             exponents.append(Cat(field[0] | ~field.any(), field[1:]))
             nans.append(code.all())
+        biases = constant(m, "TWO_BIASES", 2 * fmt.bias, len(self.exponent))
         m.d.comb += [
-            self.exponent.eq(exponents[0] + exponents[1] - 2 * fmt.bias),
+            self.exponent.eq(exponents[0] + exponents[1] - biases),
             self.significand.eq(multiplier.product),
             self.nan.eq(nans[0] | nans[1]),
         ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import reduce
+from itertools import groupby
 from operator import or_
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
@@ -74,13 +75,20 @@ def select_place(
     chosen = {k: named(m, f"{name}_is{k}", choice == k) for k in starts}
     free: dict[tuple[int, ...], Value] = {} if others else {tuple(starts): ZERO}
     digits: list[Value] = []
-    for place in range(width):
-        starts_here = tuple(k for k, start in starts.items() if 0 <= place - start < len(word))
+
+    def reaches(place: int) -> tuple[int, ...]:
+        return tuple(k for k, start in starts.items() if 0 <= place - start < len(word))
+
+    for starts_here, run in groupby(range(width), reaches):
+        place, *more = run
+        count = 1 + len(more)
         if starts_here not in free:
             nothing = ~reduce(or_, (chosen[k] for k in starts_here))
             free[starts_here] = named(m, f"{name}_free{place}", fill & nothing)
-        chosen_digits = (chosen[k] & word[place - starts[k]] for k in starts_here)
-        digits.append(reduce(or_, chosen_digits, free[starts_here]))
+        chosen_digits = (
+            chosen[k].replicate(count) & word[place - starts[k] :][:count] for k in starts_here
+        )
+        digits.append(reduce(or_, chosen_digits, free[starts_here].replicate(count)))
     return named(m, f"{name}_placed", Cat(*digits))
 
 

@@ -19,7 +19,7 @@ from ..pipeline import Section, whole_or_parts
 from . import float_loop
 from .block import TREE, BlockFactor, loop_values, top_bias, words_shape
 from .lane import AlignShifter, places_around
-from .multiply import compress_negatives, negatives_shape, products_shape
+from .multiply import compress_negatives, named_bias, negatives_shape, products_shape
 from .window import range_value, sticky_bits, window_of
 
 
@@ -136,7 +136,7 @@ class Align(Section):
 
 def put_top_exponent(m: Module, section: Any) -> None:
     """Write `top_exponent`: a sum's last digit is worth 2^(largest + exponent_min - F)."""
-    bias = top_bias(section.widths, section.widths.grid)
+    bias = named_bias(m, top_bias(section.widths, section.widths.grid))
     m.d.comb += section.o.top_exponent.eq(section.i.scale + section.i.largest + bias)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from amaranth.hdl import Module, ShapeLike, Value, signed
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import (
@@ -31,6 +32,7 @@ from .multiply import (
     PRODUCTS,
     PartialProducts,
     compress_negatives,
+    named_bias,
     negatives_shape,
     of_lane,
     partial_sums_shape,
@@ -71,8 +73,9 @@ def top_bias(widths: Widths, lsb: int) -> int:
 
 
 class Place(Section):
-    """Each product on the exact grid of all products, in units of 2^lsb (INT8 products are there
-    already).
+    """Each product on the exact grid of all products, in units of the least product's last digit.
+
+    INT8 products are there already.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -95,26 +98,64 @@ class Place(Section):
         m = Module()
         widths = self.widths
         for index, (product, word) in enumerate(zip(self.i.products, self.o.words, strict=True)):
-            # Inverted while it is short.
-            digits = signed_word(product.significand, product.sign)
-            placed = place(m, widths, digits, product.exponent, f"lane{index}", product.sign)
-            m.d.comb += word.eq(placed)
+            digits, sign = product.significand, product.sign
+            m.d.comb += word.eq(place(m, widths, digits, product.exponent, f"lane{index}", sign))
         compress_negatives(m, self)
         if "top_exponent" in self.writes:
-            m.d.comb += self.o.top_exponent.eq(self.i.scale + top_bias(widths, widths.lsb))
+            bias = named_bias(m, top_bias(widths, widths.lsb))
+            m.d.comb += self.o.top_exponent.eq(self.i.scale + bias)
         return m
 
 
 def place(
-    m: Module, widths: Widths, digits: Value, exponent: Value, name: str, fill: Value = ZERO
+    m: Module, widths: Widths, digits: Value, exponent: Value, name: str, inverts: Value = ZERO
 ) -> Value:
     """Digits of a product on the exact grid of all products, in units of the smallest one's last
-    digit; `fill` in the remaining places.
+    digit; all digits inverted with `inverts`.
     """
     low, span = widths.exponent_low, widths.exponent_span
     if not span:
-        return digits
-    return place_left(m, digits, exponent, range(low, low + span + 1), name, fill)
+        return signed_word(digits, inverts)
+    placer = submodule(m, name, Placer(len(digits), len(exponent), low, span))
+    m.d.comb += [
+        placer.digits.eq(digits),
+        placer.exponent.eq(exponent),
+        placer.inverts.eq(inverts),
+    ]
+    return placer.word
+
+
+class Placer(wiring.Component):
+    """The digits of a product, shifted left by its exponent less the least exponent of all
+    products, and inverted if it is negative; combinational.
+
+    Ports:
+
+    - `digits` in, `bits`: digits of the product
+    - `exponent` in, `exponent_bits`: at least `low`, at most `low` + `span`
+    - `inverts` in, 1 bit: all places are inverted
+    - `word` out, `bits` + `span`: the digits at their place
+    """
+
+    def __init__(self, bits: int, exponent_bits: int, low: int, span: int) -> None:
+        self.bits, self.exponent_bits, self.low, self.span = bits, exponent_bits, low, span
+        super().__init__(
+            {
+                "digits": In(bits),
+                "exponent": In(exponent_bits),
+                "inverts": In(1),
+                "word": Out(bits + span),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        amounts = range(self.low, self.low + self.span + 1)
+        # Inverted while it is short.
+        digits = signed_word(self.digits, self.inverts)
+        placed = place_left(m, digits, self.exponent, amounts, "shifted", self.inverts)
+        m.d.comb += self.word.eq(placed)
+        return m
 
 
 def multiply(widths: Widths, number: int | None = None) -> Section:
@@ -176,8 +217,8 @@ def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
 
 
 class BlockSum(Section):
-    """Sum of a block's terms or compressed words in a tree of full adders: two rows, or their total
-    for a unit that takes totals.
+    """Sum S of a block's terms or compressed words: two rows that add up to it, or their total for
+    a unit that takes totals.
     """
 
     def __init__(self, widths: Widths) -> None:

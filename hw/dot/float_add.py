@@ -17,6 +17,7 @@ from ..arithmetic.adders import (
 )
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
+from ..hierarchy import constant, is_plain
 from ..pipeline import Section
 from .convert import c_value, carried, first_c
 from .window import BlocksLayout, ReachLayout, TotalLayout, Window, window_of
@@ -25,7 +26,9 @@ CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries
 
 
 class Distance(Section):
-    """Distance of c below the window's top place, whose biased exponent is `top_exponent`."""
+    """Distance of c below the top of the window in which c and S are added; the top place has the
+    biased exponent `top_exponent`.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -72,7 +75,8 @@ def distance_of(c: Value, top_exponent: Value, window: Window) -> Value:
 def find_reach(m: Module, reach: data.View, distance: Value, window: Window) -> None:
     """`ReachLayout` of a distance of `EXPONENT_BITS`."""
     levels = window.distance_bits
-    below = distance[:levels] >= window.sum_bits + window.significand_bits + 3
+    lowest = constant(m, "BELOW_WINDOW", window.sum_bits + window.significand_bits + 3, levels)
+    below = distance[:levels] >= lowest
     m.d.comb += [
         reach.above.eq(distance[-1]),
         reach.outside.eq(~distance[-1] & distance[levels:-1].any()),
@@ -91,7 +95,7 @@ def _normal(c: Value, fmt: FloatFormat) -> Value:
 
 
 class Approach(Section):
-    """Moves c to the block's grid.
+    """Shifts c to its place in the window, on the grid of S.
 
     c_sticky: c has digits below the window. addends: rows of the block's sum, inverted if c is
     negative.
@@ -150,7 +154,7 @@ def invert_rows(m: Module, section: Any, inverts: Value) -> None:
 
 
 class Add(Section):
-    """c + S, or c - S for a negative c, in places 0 to n + 2.
+    """c + S, or c - S for a negative c, in the places of S and two above.
 
     The result is blocks of digits with their carries; no carry has entered the block above yet.
     """
@@ -255,8 +259,24 @@ def words_of(section: Any) -> list[tuple[list[Value], Value]]:
 
 def put_around(m: Module, section: Any, digits: Iterable[Value], over: Value, under: Value) -> None:
     """Write `sum`: the added places, the digits of c below, and those above, up or down by one."""
+    if is_plain():
+        _put_plain(m, section, digits, over, under)
+        return
     ones, zeros = find_runs(m, above_window(section))
     put_sum(m, section, digits, over, under, ones, zeros)
+
+
+def _put_plain(m: Module, section: Any, digits: Iterable[Value], over: Value, under: Value) -> None:
+    """`put_around` by `+` and `-`."""
+    above, total = above_window(section), section.o["sum"]
+    upper = Signal(signed(len(above) + 2))
+    m.d.comb += [
+        upper.eq(above + over - under),
+        total.digits.eq(
+            Cat(section.i.aligned_c[: section.window.below], *digits, upper[: len(above)])
+        ),
+        total.negative.eq(upper[-1]),
+    ]
 
 
 def above_window(section: Any) -> Value:

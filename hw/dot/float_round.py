@@ -11,6 +11,7 @@ from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import increment, named
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout, narrow_nan, special_of_float
 from ..arithmetic.shift import leading_zeros
+from ..hierarchy import constant
 from ..pipeline import Section
 from .multiply import special_shape
 from .window import (
@@ -95,10 +96,11 @@ class Normalize(Section):
         word, discarded = move_up(m, total.digits, count, range(len(count)), self.window)
         out = self.o.normalized
         put_digits(m, out, word, [self.i.c_sticky, *discarded], total.negative)
+        every = constant(m, "WINDOW_BITS", self.window.bits, len(count))
         m.d.comb += [
             out.exponent.eq(self.i.top_exponent - count),
             out.negative.eq(total.negative),
-            out.zero.eq(~total.negative & (count == self.window.bits)),
+            out.zero.eq(~total.negative & (count == every)),
         ]
         return m
 
@@ -141,8 +143,9 @@ def put_digits(
 
 
 class FloatRound(Section):
-    """RNE to the running value's format. Specials, and a c that is the result, come last, through
-    one and-or.
+    """Rounds the total to the running value's format, RNE.
+
+    Specials, and a c that is the result, come last, through one and-or.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -212,7 +215,7 @@ def find_rounding(m: Module, x: Any, fmt: FloatFormat) -> dict[str, Value]:
     up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
     up = named(m, "up", up)
     inexact = named(m, "inexact", Mux(x.negative, ~x.guard, x.guard) | x.sticky)
-    least = exponent == 1
+    least = exponent == constant(m, "LEAST_EXPONENT", 1, signed(EXPONENT_BITS))
     lowest = named(m, "field0", exponent[0] & (x.significand[-1] | ~least))
     beyond_field = exponent[fmt.exponent_bits :].any()
     too_large = named(m, "too_large", beyond_field | exponent[: fmt.exponent_bits].all())

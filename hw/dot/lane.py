@@ -33,7 +33,9 @@ class ElementLayout(data.StructLayout):
 
 
 class ElementDecoder(wiring.Component):
-    """Decoder of the operand formats `widths.formats`, selected by `mode`; combinational.
+    """A code to its sign, significand and exponent, or a special value; combinational.
+
+    `mode` selects among the operand formats `widths.formats`.
 
     Ports:
 

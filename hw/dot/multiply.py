@@ -7,15 +7,15 @@ straight into the block's tree.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.pipeline.widths import PARTIAL_SUMS, OperandWidths, Widths
 from ..arithmetic.columns import Bit, Columns
-from ..arithmetic.floats import SpecialLayout
+from ..arithmetic.floats import EXPONENT_BITS, SpecialLayout
 from ..arithmetic.multiply import add_product_rows, add_signed_product, signed_constant
 from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder, ScaleMultiplier
-from ..hierarchy import submodule
+from ..hierarchy import constant, submodule
 from ..pipeline import Section, whole_or_parts
 from .lane import (
     ElementDecoder,
@@ -52,6 +52,11 @@ def of_lane(value: Any, lane: int, widths: Widths) -> Any:
     """Item of an `of_blocks` value for the lane's block."""
     config = widths.config
     return value if config.scale_blocks == 1 else value[lane // config.scale_block]
+
+
+def named_bias(m: Module, bias: int) -> Value:
+    """What `top_exponent` adds to the scale, as a constant with a name."""
+    return constant(m, "TOP_BIAS", bias, signed(EXPONENT_BITS))
 
 
 def scale_values(widths: Widths) -> dict[str, ShapeLike]:
@@ -325,5 +330,6 @@ class PartialProducts(Section):
         if self.scales:
             multiply_scales(m, self, self.widths, self.o.special[0].nan)
         if "top_exponent" in self.writes:
-            m.d.comb += self.o.top_exponent.eq(self.o.scale + self.bias)
+            bias = named_bias(m, self.bias)
+            m.d.comb += self.o.top_exponent.eq(self.o.scale + bias)
         return m

@@ -257,6 +257,7 @@ def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:
 __all__ = ["DotUnit", "InputLayout", "ResultLayout", "row_of", "section_values"]
 
 
+NAMES = "c running value, s exponent of both scales, p product, S their sum; RNE to nearest even"
 INTEGER_RULE = "exact block sums in a running value of 32 bits, which saturates"
 SIDE_INPUTS = {
     "zero_a": "zero point of the block's a",
@@ -336,6 +337,7 @@ class DotTop(Top):
         rule = INTEGER_RULE if config.has_integers else config.accumulator.rule
         chained = f"{config.interval} cycles between chained blocks of one dot product"
         interleave = f"{config.interleave} dot products in flight, told apart by in_slot"
+        is_fpga = config.target == "fpga"
         placed = f"those of {config.delays} place the registers"
         return [
             ("formats", config.formats_text),
@@ -346,5 +348,7 @@ class DotTop(Top):
             ("interval", chained),
             *([("interleave", interleave)] if config.interleave > 1 else []),
             *([("delays", placed)] if config.delays != DEFAULT_DELAYS else []),
+            *([("target", f"{config.target}: sums and products are + and *")] if is_fpga else []),
             ("registers", config.pipeline.path),
+            *([] if config.has_integers else [("names", NAMES)]),
         ]

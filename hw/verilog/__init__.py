@@ -24,14 +24,16 @@ from ..hierarchy import (
     module_shapes,
     own_names,
     submodule,
+    summary,
 )
 from ..matmul.unit import MatmulTop
+from ..pipeline import ClockedSection, Section
 from ..quantize.dot_quantize import DotQuantizeTop
 from ..quantize.unit import QuantizeTop
 from ..top import Top
 from .netlist import Field, Live, fields, module_text, read
 from .plan import KEYWORDS
-from .writer import write_module
+from .writer import Remarks, write_module
 
 TOPS: dict[type, type[Top]] = {
     DotConfig: DotTop,
@@ -62,13 +64,20 @@ def generate(config: Any, top: str | None = None) -> str:
         family_of(dot)  # an accumulator without RTL is refused before any component is made
     unit = TOPS[type(config)](config)
     signals = {signal.name: signal for signal, _, _ in unit.ports}
-    return f"{unit.header(top)}\n{modules_text(unit, top, signals)}"
+    plain = dot is not None and dot.target == "fpga"
+    return f"{unit.header(top)}\n{modules_text(unit, top, signals, plain)}"
 
 
 def modules_of(text: str) -> dict[str, str]:
     """Text of each module in Verilog from `generate`, by name, the top first."""
     modules = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
     return {name: module for module, name in modules}
+
+
+def without_remarks(text: str) -> str:
+    """Verilog from `generate` without comments and without the lines that they leave empty."""
+    lines = (re.sub(r" *//.*", "", line) for line in text.splitlines(keepends=True))
+    return "".join(line for line in lines if line.strip())
 
 
 @contextmanager
@@ -86,12 +95,16 @@ def uncollected() -> Iterator[None]:
 
 
 @uncollected()
-def modules_text(design: Elaboratable, top: str, signals: dict[str, Signal]) -> str:
+def modules_text(
+    design: Elaboratable, top: str, signals: dict[str, Signal], plain: bool = False
+) -> str:
     """Verilog text of `design` as a module `top` with the ports `signals`, and of its components.
+
+    plain: sums and products are `+` and `*`.
 
     ValueError for an operator or a memory's port that the writer does not know.
     """
-    library = Library(f"{top}_")
+    library = Library(f"{top}_", names=True, plain=plain)
     with collecting(library):
         texts = [module_text(design, top, signals)]
         ports: dict[str, dict[str, list[Field]]] = {
@@ -106,7 +119,13 @@ def modules_text(design: Elaboratable, top: str, signals: dict[str, Signal]) -> 
             done += 1
     modules = read("".join(texts))
     live = Live(modules, ports, top)
-    return "\n".join(write_module(modules[name], ports[name], live) for name in live.reached)
+    components = library.components.items()
+    remarks = Remarks(
+        {name: summary(component) for name, component in components},
+        {name for name, one in components if isinstance(one, Section | ClockedSection)},
+    )
+    texts = [write_module(modules[name], ports[name], live, remarks) for name in live.reached]
+    return "\n".join(texts)
 
 
 class Around(Elaboratable):

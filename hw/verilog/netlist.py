@@ -18,6 +18,7 @@ from amaranth.lib import data
 
 from ...util import yosys
 from ...util.yosys import Bit
+from ..hierarchy import CONSTANT
 
 Bits = tuple[Bit, ...]
 """Least significant bit first."""
@@ -83,7 +84,7 @@ class Net:
 class NetlistModule:
     """One module: ports, cells, and the nets that have names of their own, in order.
 
-    memories: (bits of a word, words) of each, by name.
+    memories: (bits of a word, words) of each, by name. constants: (bits, value) of each, by name.
     """
 
     name: str
@@ -92,6 +93,7 @@ class NetlistModule:
     cells: list[Cell]
     nets: list[Net]
     memories: dict[str, tuple[int, int]]
+    constants: dict[str, tuple[Bits, int]]
 
 
 def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
@@ -130,7 +132,13 @@ def _module(module: yosys.Netlist, places: dict[str, int]) -> NetlistModule:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
     for port, (direction, bits) in module.ports.items():
         sides[direction][port] = tuple(bits)
-    cells = sorted(map(_cell, module.cells), key=lambda cell: places.get(cell.name, len(places)))
+    held = [cell for cell in module.cells if cell.type == CONSTANT]
+    constants = {
+        cell.name.removeprefix(f"{CONSTANT}_"): (tuple(cell.pins["y"]), _value(cell))
+        for cell in held
+    }
+    plain = (_cell(cell) for cell in module.cells if cell.type != CONSTANT)
+    cells = sorted(plain, key=lambda cell: places.get(cell.name, len(places)))
     _shift_right(cells)
     registers = {net for net, entry in module.nets.items() if "init" in entry["attributes"]}
     nets = [
@@ -139,7 +147,9 @@ def _module(module: yosys.Netlist, places: dict[str, int]) -> NetlistModule:
         if not (entry["hide_name"] or net.startswith(NAMELESS))
     ]
     memories = {name: (entry["width"], entry["size"]) for name, entry in module.memories.items()}
-    return NetlistModule(module.name, sides["input"], sides["output"], cells, nets, memories)
+    return NetlistModule(
+        module.name, sides["input"], sides["output"], cells, nets, memories, constants
+    )
 
 
 def _cell(cell: yosys.Cell) -> Cell:
@@ -173,6 +183,12 @@ def _shift_right(cells: list[Cell]) -> None:
 def _number(value: int | str) -> int:
     """Parameter from Yosys's binary digits; an undefined digit is 0."""
     return value if isinstance(value, int) else int(value.replace("x", "0") or "0", 2)
+
+
+def _value(cell: yosys.Cell) -> int:
+    """Value of a constant; Yosys writes it as two's complement."""
+    digits = cell.parameters["value"]
+    return _number(digits) - (int(digits[0]) << len(digits))
 
 
 @dataclass(frozen=True)
@@ -272,17 +288,17 @@ class Live:
         top: str,
     ) -> None:
         self.modules, self.ports, self.top = modules, ports, top
-        self.fields = {
-            name: {f.name for fs in of.values() for f in fs} for name, of in ports.items()
-        }
+        self.fields: dict[str, set[str]] = {name: set() for name in ports}
+        self.fields[top] = {field.name for fs in ports[top].values() for field in fs}
         self.drivers = {name: _drivers(module) for name, module in modules.items()}
         self.bits: dict[str, set[Bit]] = {}
+        # From the outputs of `top` inwards: a register that only feeds itself is never asked for.
         while True:
             before = {name: set(names) for name, names in self.fields.items()}
             self.bits = {name: self._live(module) for name, module in modules.items()}
             for name in modules:
                 if name != top:
-                    self.fields[name] &= self._asked(name) | self._read(name)
+                    self.fields[name] |= self._asked(name) | self._read(name)
             if self.fields == before:
                 return
 

@@ -128,8 +128,9 @@ class Port:
 class Plan:
     """Live parts of a module and their names.
 
-    ports, operations, registers, instances, reads and writes (of memories): parts to write. inside:
-    operators whose results stand in the expression that reads them, by their first bit.
+    ports, constants, operations, registers, instances, reads and writes (of memories): parts to
+    write. inside: operators whose results stand in the expression that reads them, by their first
+    bit.
     """
 
     def __init__(self, module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> None:
@@ -144,6 +145,8 @@ class Plan:
         self.writes = [c for c in module.cells if c.memory in memories and not c.outputs]
         self.instances = [cell for cell in cells if cell.is_instance]
         self.writers = {bit: op for op in self.operations for bit in op.out}
+        given = module.constants.items()
+        self.constants = {name: one for name, one in given if self.bits.intersection(one[0])}
         self.names = Names([*(cell.name for cell in self.instances), *memories])
         self.inside: dict[Bit, Operation] = {}
         self._name_what_the_design_names()
@@ -179,6 +182,8 @@ class Plan:
     def _name_what_the_design_names(self) -> None:
         """Name inputs, registers, outputs and signals; last the wires between instances."""
         names = self.names
+        for name, (bits, _) in self.constants.items():
+            names.port(name, bits, own=True)
         for port in self.ports:
             names.port(port.field.name, port.bits, own=port.is_input)
         nets = [net for net in split_nets(self.module.nets) if net.name not in names.ranges]
@@ -238,14 +243,22 @@ class Plan:
                     name = f"{cell.name}_{port.field.name}"
                     names.rest(name, [bit for bit in port.bits if bit in self.bits])
                     names.rest(f"{name}_unused", port.bits)
-        order = {name: number for number, name in enumerate(names.ranges)}
-        self.registers.sort(key=lambda cell: min(order[names.of[q][0]] for q, _ in self.kept(cell)))
+        self.registers.sort(key=lambda cell: min(map(self._place_of, self._vectors(cell))))
         self._choose_inside()
         for op in self.operations:
             if op.out[0] in self.inside:
                 continue
             if not names.is_part(op.out):
                 names.move(self._stem(op), op.out)
+
+    def _vectors(self, cell: Cell) -> set[str]:
+        """Vectors of a register's bits."""
+        return {self.names.of[q][0] for q, _ in self.kept(cell)}
+
+    def _place_of(self, register: str) -> tuple[int, int]:
+        """Place among the registers: those after an instance stand in the instances' order."""
+        after = [i for i, c in enumerate(self.instances) if register.startswith(f"{c.name}_")]
+        return max(after, default=-1), list(self.names.ranges).index(register)
 
     def _readers(self) -> list[Bits]:
         """Everything that is read, as one item per read."""

@@ -1,7 +1,8 @@
 """A module of a netlist as Verilog text."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 
 from .expressions import NAME, Operation, Text, text_of
@@ -11,23 +12,35 @@ from .plan import Plan, in_order
 WIDTH = 100
 
 
-def write_module(module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> str:
+@dataclass(frozen=True)
+class Remarks:
+    """What each module computes, by its name. A section's instances repeat it."""
+
+    modules: Mapping[str, str]
+    sections: Container[str]
+
+
+def write_module(
+    module: NetlistModule, ports: dict[str, list[Field]], live: Live, remarks: Remarks
+) -> str:
     """Text of `module` without the parts that do not matter.
 
     ports: fields of each port of the design, in order.
     """
-    return _Writer(Plan(module, ports, live)).text()
+    return _Writer(Plan(module, ports, live), remarks).text()
 
 
 class _Writer:
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.names = plan, plan.names
-        self.declared = {port.field.name for port in plan.ports}
+    def __init__(self, plan: Plan, remarks: Remarks) -> None:
+        self.plan, self.names, self.remarks = plan, plan.names, remarks
+        self.declared = {*(port.field.name for port in plan.ports), *plan.constants}
 
     def text(self) -> str:
         """Text of the whole module."""
         plan = self.plan
-        lines = [f"module {plan.module.name} (", *self._ports(), ");"]
+        name = plan.module.name
+        lines = [*remark(self.remarks.modules.get(name, ""), "")]
+        lines += [f"module {name} (", *self._ports(), ");", *self._constants()]
         lines += self._registers_declared()
         for memory in dict.fromkeys(cell.memory for cell in plan.reads):
             width, size = plan.module.memories[memory]
@@ -50,6 +63,12 @@ class _Writer:
             text = f"  {direction} {self.names.range(name):{longest}}{name}"
             text += "," if number < len(ports) else ""
             yield f"{text}  // {port.field.note}" if port.field.note else text
+
+    def _constants(self) -> Iterator[str]:
+        for name, (bits, value) in self.plan.constants.items():
+            sign = "-" if value < 0 else ""
+            number = f"{sign}{len(bits)}'d{abs(value)}"
+            yield f"  localparam {self.names.range(name)}{name} = {number};"
 
     def _registers_declared(self) -> Iterator[str]:
         for cell in self.plan.registers:
@@ -143,12 +162,21 @@ class _Writer:
         while place < len(bits):
             inside = self.plan.inside.get(bits[place])
             if inside is not None:
-                yield self._expression(inside)
-                place += len(inside.out)
+                size = len(inside.out)
+                end = place + size
+                while bits[end : end + size] == inside.out:
+                    end += size
+                yield self._repeated(inside, (end - place) // size)
+                place = end
                 continue
             end = self._run(bits, place)
             yield Text(self._text_of_run(bits[place:end]), NAME)
             place = end
+
+    def _repeated(self, op: Operation, times: int) -> Text:
+        """The expression, or a concatenation of it with itself."""
+        one = self._expression(op)
+        return one if times == 1 else Text(f"{{{times}{{{one.text}}}}}", NAME)
 
     def _run(self, bits: Bits, place: int) -> int:
         """End of the run that begins at `place`: constants, one bit, or a vector."""
@@ -178,7 +206,10 @@ class _Writer:
     def _instance(self, cell: Cell) -> list[str]:
         ports = self.plan.connections(cell)
         texts = [f".{port.field.name}({self._operand(port.bits).text})" for port in ports]
-        return wrapped(f"{cell.kind} {cell.name} ({', '.join(texts)});")
+        lines = wrapped(f"{cell.kind} {cell.name} ({', '.join(texts)});")
+        if cell.kind not in self.remarks.sections:
+            return lines
+        return ["", *remark(f"{cell.name}: {self.remarks.modules[cell.kind]}", "  "), *lines]
 
     def _outputs(self) -> Iterator[str]:
         """Assignments of outputs, or their parts, from other names or constants."""
@@ -275,6 +306,12 @@ def constant(digits: str) -> str:
     if set(value) - {"0", "1"} or size <= 2:
         return f"{size}'b{value}"
     return f"{size}'d{int(value, 2)}" if size <= 8 else f"{size}'h{int(value, 2):x}"
+
+
+def remark(text: str, indent: str) -> list[str]:
+    """A comment in lines of at most WIDTH characters; none for an empty text."""
+    start = f"{indent}// "
+    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=start)
 
 
 def wrapped(text: str, indent: str = "  ") -> list[str]:

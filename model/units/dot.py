@@ -138,6 +138,14 @@ class DotConfig(UnitConfig):
         choices=tuple(DELAYS),
         help=f"process by whose delays registers are placed: {', '.join(DELAYS)}",
     )
+    target: str = option(
+        default="asic",
+        choices=("asic", "fpga"),
+        metavar="T",
+        part="{}",
+        help="asic: adders and multipliers of full adders; fpga: + and *, for carry chains, DSP "
+        "blocks, and synthesis that chooses its own adders",
+    )
     scale_block: int = option(
         default=None,
         parse=int,

@@ -207,6 +207,7 @@ def _dot_units() -> list[Unit]:
         *_narrow_units(),
         *_scaled_units(),
         *_amd_units(),
+        *_plain_units(),
     ]
 
 
@@ -324,6 +325,14 @@ def _amd_units() -> list[Unit]:
     ]
 
 
+def _plain_units() -> list[Unit]:
+    """Units whose sums and products are `+` and `*`: cut finely, and with integer results."""
+    return [
+        _unit("exact", "e4m3", 4, 20, target="fpga"),
+        _unit("int32", "int8", 4, 3, out="int8_full:shift", zero_points="ab", target="fpga"),
+    ]
+
+
 def _machine_units() -> list[Unit]:
     """Every machine with its own operands and as many lanes as its step takes."""
     units = []
@@ -342,7 +351,8 @@ def full_matrix() -> list[Unit]:
     """The default matrix, large units, and every accumulator with every format.
 
     Each accumulator has the shallowest, a middle and the deepest pipeline, several lanes, a matrix
-    unit, one whose tiles take turns, and a unit before a quantiser. Every machine is there too.
+    unit, one whose tiles take turns, one for FPGAs, and a unit before a quantiser. Every machine is
+    there too.
     """
     units = [*default_matrix(), *_large_units()]
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in units]
@@ -362,7 +372,8 @@ def full_matrix() -> list[Unit]:
         for lanes in (n for n in (4, 32, 64, 128) if n <= most):
             _, high = DotConfig(formats[0], lanes, rule).stage_limits
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
-        _, high = DotConfig(formats[0], 8, rule).stage_limits
+        low, high = DotConfig(formats[0], 8, rule).stage_limits
+        units.append(_unit(rule, formats[0], 8, (low + high) // 2, FULL_BULK, target="fpga"))
         interval = DotConfig(formats[0], 8, rule, high).interval
         units.append(_unit(rule, formats[0], 8, high, FULL_BULK, interleave=max(2, interval)))
         dot = Unit(DotConfig(formats[0], 8, rule))

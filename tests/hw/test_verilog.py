@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,9 +21,9 @@ from mxdot.hw.arithmetic.shift import Normalizer, ShiftRight
 from mxdot.hw.dot.fused import Promote
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout
-from mxdot.hw.hierarchy import Library, module_name, submodule, used
+from mxdot.hw.hierarchy import Library, constant, module_name, submodule, summary, used
 from mxdot.hw.top import Top
-from mxdot.hw.verilog import TOPS
+from mxdot.hw.verilog import TOPS, Around, without_remarks
 from mxdot.model import DotConfig
 from mxdot.model.pipeline.widths import Widths
 from odd_names import ODD
@@ -40,6 +40,7 @@ from verilog_text import (
 )
 
 CONFIG = KINDS["dot"]
+EXACT = DotConfig("e4m3", 4, "exact", 4, status=False)
 BARE = DotConfig("e2m1xe2m3", 4, "float32", status=False, load_c=False)
 
 LIB = Path(__file__).parents[1] / "lib"
@@ -331,3 +332,109 @@ def test_module_names():
         "product_lane": ProductLane(Widths(CONFIG)),
     }
     assert [module_name(used(component)) for component in names.values()] == list(names)
+
+
+# What a reader without the generator needs --------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exact() -> str:
+    return generated(EXACT)
+
+
+def test_each_section_has_a_remark(exact):
+    """Above its instance, and above its module."""
+    top = modules(exact)["mxdot_dot"]
+    for section in EXACT.pipeline.sections:
+        module = re.search(rf"^  // {section.name}: .*\n(?:  // .*\n)?  (\w+) {section.name} \(",
+                           top, re.M)  # fmt: skip
+        assert module, section.name
+        assert re.search(rf"^// .+\nmodule {module[1]} \($", exact, re.M)
+    assert (
+        "// Number of leading digits equal to the total's sign\nmodule mxdot_dot_count (" in exact
+    )
+
+
+def test_remarks_are_first_sentences():
+    assert summary(used(Normalizer(37))) == "Shifts the leading one of value to the top"
+    assert summary(used(TwiceUnsaid(QUICK))) == ""
+
+
+class TwiceUnsaid(Twice):
+    __doc__ = None
+
+
+def test_constants_have_names(exact):
+    by_name = modules(exact)
+    assert "  localparam [9:0] TWO_BIASES = 10'd254;\n" in by_name["mxdot_dot_scale_adder"]
+    place = by_name["mxdot_dot_place"]
+    assert len(re.findall(r"\bTOP_BIAS\b", place)) == 2
+    module: Any = Module()
+    shift: Any = constant(module, "SHIFT", -2, cast("Any", signed(4)))
+    assert shift.value == -2  # in Amaranth's simulator
+
+
+def test_a_negative_constant_and_a_zero(tmp_path):
+    text = Around(Offsets()).verilog("offsets")
+    assert "  localparam [3:0] LOWEST = -4'd8;\n" in text
+    assert "assign o = i + LOWEST;" in text
+    assert "  localparam [63:0] WIDE = 64'd9223372036854775808;\n" in text
+    assert "NOTHING" not in text
+    check_names(text)
+    check_lint(text, "offsets", tmp_path)
+
+
+class Offsets(wiring.Component):
+    """Adds two constants."""
+
+    i: In(4)  # type: ignore[valid-type]
+    o: Out(4)  # type: ignore[valid-type]
+    wide: Out(64)  # type: ignore[valid-type]
+
+    def elaborate(self, platform):
+        m: Any = Module()
+        four, wide = cast("Any", signed(4)), cast("Any", 64)
+        m.d.comb += self.wide.eq(self.i + constant(m, "WIDE", 1 << 63, wide))
+        lowest = constant(m, "LOWEST", -8, four)
+        m.d.comb += self.o.eq(self.i + lowest + constant(m, "NOTHING", 0, four))
+        return m
+
+
+def test_a_unit_without_status_has_no_flags(exact):
+    assert "flags" in generated(CONFIG)
+    assert "flags" not in without_remarks(exact)
+
+
+def test_one_module_places_every_product(exact):
+    place = modules(exact)["mxdot_dot_place"]
+    assert len(re.findall(r"^  mxdot_dot_placer\w* lane\d \(", place, re.M)) == EXACT.lanes
+    assert len(place.splitlines()) < len(exact.splitlines()) / 8
+
+
+def test_registers_stand_in_the_order_of_the_sections(exact):
+    top = modules(exact)["mxdot_dot"]
+    names = [EXACT.pipeline.sections[i].name for i in sorted(EXACT.pipeline.registered)]
+    assert re.findall(r"^  reg (\w+)_register_valid;", top, re.M) == names
+    assert re.findall(r"^    if \((\w+)_leaves\) begin", top, re.M) == names
+
+
+# `--target fpga` ----------------------------------------------------------------------------------
+
+
+def test_sums_and_products_as_operators(tmp_path):
+    config = DotConfig("e4m3", 4, "exact", 2, status=False, target="fpga")
+    text = generate(config)
+    assert "// target       fpga: sums and products are + and *\n" in text
+    names = modules(text)
+    assert not [name for name in names if "adder" in name and "scale_adder" not in name]
+    assert "  assign product = a * b;\n" in names["mxdot_dot_multiplier_4_4"]
+    assert " + " in names["mxdot_dot_block_sum"]
+    assert "target" not in generated(EXACT)
+    check_names(text)
+    check_lint(text, "mxdot_dot", tmp_path)
+
+
+def test_products_of_integers_are_signed():
+    text = generate(DotConfig("int8xint4", 4, "int32", target="fpga"))
+    products = r"\$signed\(i_a\[\d+:\d+\]\) \* \$signed\(i_b\[\d+:\d+\]\);"
+    assert len(re.findall(products, text)) == 4

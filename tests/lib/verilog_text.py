@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from mxdot import hw
-from mxdot.hw.verilog import generate, modules_of
+from mxdot.hw.verilog import generate, modules_of, without_remarks
 from mxdot.hw.verilog.plan import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
@@ -38,7 +38,8 @@ Ports = dict[str, tuple[str, int]]
 def modules(text: str) -> dict[str, str]:
     """The text of each module, by name."""
     by_name = modules_of(text)
-    assert len(by_name) == text.count("endmodule") == len(re.findall(r"\bmodule\b", text))
+    code = without_remarks(text)
+    assert len(by_name) == code.count("endmodule") == len(re.findall(r"\bmodule\b", code))
     return by_name
 
 
@@ -67,9 +68,9 @@ def body(module: str) -> str:
 def undeclared(module: str) -> list[str]:
     """Names that the module reads or writes above their declarations, or without one."""
     known, missing = set(ports(module)), []
-    for line in body(module).splitlines():
+    for line in without_remarks(body(module)).splitlines():
         line = re.sub(r"^  \w+ \w+(?= \(\.|$)", "", line)  # an instance: its module and its name
-        declared = re.match(r"  (?:wire|reg) (?:\[\d+:\d+\] )?(\w+)", line)
+        declared = re.match(r"  (?:wire|reg|localparam) (?:\[\d+:\d+\] )?(\w+)", line)
         known |= {declared[1]} if declared else set()
         read = re.findall(r"(?<![.'\w])[A-Za-z_]\w*", re.sub(r"\.\w+\(", "(", line))
         missing += [name for name in read if name not in known | KEYWORDS and name != "signed"]
@@ -79,7 +80,7 @@ def undeclared(module: str) -> list[str]:
 def check_names(text: str) -> None:
     """Every name is declared above its uses and comes from the design; none is escaped."""
     assert [name for module in modules(text).values() for name in undeclared(module)] == []
-    assert re.findall(r"\b_\d+_\b|\b_*signal(?:_\d+)?\b|\\", text) == []
+    assert re.findall(r"\b_\d+_\b|\b_*signal(?:_\d+)?\b|\\", without_remarks(text)) == []
 
 
 def check_lint(text: str, top: str, directory: Path) -> None:

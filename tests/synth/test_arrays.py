@@ -156,6 +156,23 @@ def test_an_array_fills_the_device(cache, monkeypatch):
         fit(config, cache)
 
 
+def test_multiplier_blocks_bound_an_array(cache, monkeypatch):
+    """Five units, which 20 blocks allow, are no such array; 2 x 2 is the largest."""
+    monkeypatch.setitem(DEVICES, "85k", Device(30_000, 20, "router2"))
+    flows = []
+
+    def measured(config, flow, cache_dir):
+        flows.append(flow)
+        cost = made_up(config.rows, config.columns, (500.0, 30.0, 20.0, 5.0))
+        return replace(cost, unit=replace(cost.unit, extra={"dsp": 4}))
+
+    monkeypatch.setattr("mxdot.synth.arrays.measure_array", measured)
+    dot = DotConfig("int8", 4, "int32", 2, status=False, target="fpga")
+    found = fit(MatmulConfig(dot, 1, 1, depth=4), cache)
+    assert (found.cost.units, found.cost.multipliers) == (4, 16)
+    assert all(flow.dsp for flow in flows)
+
+
 def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(30_000, 20, "router2"))
     config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...hw.verilog import without_remarks
 from .engine import Verdict, decide
 from .observer import ObservedUnit, Rule
 
@@ -37,10 +38,10 @@ class Claim:
 
     def seeded(self, subject: ObservedUnit) -> ObservedUnit:
         """The subject with its bug."""
-        known = BUGS if self.bug is None else (self.bug,)
+        known, text = BUGS if self.bug is None else (self.bug,), without_remarks(subject.text)
         for right, wrong in known:
-            if right in subject.text:
-                return replace(subject, text=subject.text.replace(right, wrong, 1))
+            if right in text:
+                return replace(subject, text=text.replace(right, wrong, 1))
         raise ValueError(f"bug of {self.name} must be in the subject's text, not {known!r}")
 
 

@@ -79,7 +79,7 @@ WITH_X = ("dot", "dot-loop", "dot-i2", "quantize", "quantize-beats")
 """Units for which it proves that nothing is X."""
 BUGS = {f"{name}-x": ("_register_valid <= 1'b0;", "_register_valid <= 1'bx;") for name in WITH_X}
 """Bugs of claims that have not their unit's."""
-BUGS["matmul-c"] = ("STEPS_register + 48'h1", "STEPS_register + 48'h2")
+BUGS["matmul-c"] = ("CYCLES_register + 48'h1", "CYCLES_register + 48'h2")
 
 
 def claims() -> Iterator[Claim]:

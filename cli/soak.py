@@ -8,6 +8,7 @@ from .simulators import SIMULATORS, is_alternative, supported_units
 
 DEFAULT_HOURS = 1.0
 LARGEST_HOURS = 10_000
+RANDOM_COUNT = 300
 REPLAY = Path("build/replay")
 
 
@@ -26,6 +27,12 @@ def add_parsers(what: argparse._SubParsersAction) -> None:
         help=f"after these no run begins (default: {DEFAULT_HOURS:g})",
     )
     soak.add_argument("--full", action="store_true", help="units of the full matrix")
+    soak.add_argument(
+        "--random",
+        action="store_true",
+        help="units of every kind with options drawn at random, by mxdot sim; lists pairs of "
+        "values that were not drawn yet",
+    )
     soak.add_argument(
         "--only", action="append", metavar="NAME", help="this unit of the matrix (patterns: *)"
     )
@@ -56,6 +63,8 @@ def add_parsers(what: argparse._SubParsersAction) -> None:
 def run_soak(args: argparse.Namespace) -> int:
     """Soak; 0 when nothing failed, 1 when something did."""
     _check(args)
+    if args.random:
+        return _run_random(args)
     from ..sim.engine.regression import select
     from ..sim.engine.regression_units import default_matrix, full_matrix
     from ..sim.engine.stream_unit import stream_unit_of
@@ -89,6 +98,24 @@ def run_soak(args: argparse.Namespace) -> int:
         return 0 if soak(units, settings) else 1
     except ToolError as error:
         raise ValueError(str(error)) from None
+
+
+def _run_random(args: argparse.Namespace) -> int:
+    """Units drawn at random; 0 when nothing failed, 1 when something did."""
+    from ..sim.engine.toolchain import ToolError, find_tools
+    from ..verify.soak import random_units
+    from ..verify.soak.run import BUILD
+
+    for name in ("full", "only", "seed", "rounds", "simulator", "jobs"):
+        if getattr(args, name):
+            raise ValueError(f"{name} must be left out with random")
+    try:
+        find_tools()
+    except ToolError as error:
+        raise ValueError(str(error)) from None
+    hours = DEFAULT_HOURS if args.hours is None else args.hours
+    count = RANDOM_COUNT if args.count is None else args.count
+    return 0 if random_units.run(BUILD, hours, count, program()) else 1
 
 
 def _check(args: argparse.Namespace) -> None:

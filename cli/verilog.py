@@ -31,12 +31,18 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-o", "--output", type=Path, help="file to write (default: standard output)", metavar="FILE"
     )
+    group.add_argument(
+        "--assertions",
+        action="store_true",
+        help="write assertions to bind too, next to FILE: of build/dot.v build/dot_assertions.sv",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; the exit status."""
     config = unit_of(KINDS[args.kind], args)
     output_file("output", args.output)
+    bound = _assertions_file(args) if args.assertions else None
     from ..hw.verilog import default_top, generate  # Amaranth: only when a unit is built
 
     top = default_top(config) if args.top is None else args.top
@@ -45,8 +51,21 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write_file(args.output, text)
+    if bound is not None:
+        from ..hw.verilog.assertions import assertions
+
+        write_file(bound, assertions(config, top))
     print(f"{one_line(str(args.output))}: {top}, {config}, {config.timing}")
     line = advice(config) if isinstance(config, DotConfig) else None
     if line is not None:
         print(f"note: {line}", file=sys.stderr)
     return 0
+
+
+def _assertions_file(args: argparse.Namespace) -> Path:
+    """File of the assertions; ValueError without an output file."""
+    if args.output is None:
+        raise ValueError("assertions need the output in a file: give -o FILE")
+    path = args.output.with_name(f"{args.output.stem}_assertions.sv")
+    output_file("assertions", path)
+    return path

@@ -119,6 +119,7 @@ GROUPS = {
         *("counters", "registers", "packets", "length", "ends"),
     ),
     "Netlists of ASAP7 and SKY130 cells equal their Verilog": ("netlist",),
+    "Assertions of `mxdot verilog --assertions`, for units of every kind": ("assertions",),
 }
 """Rows of the table of proofs: the first word of a claim's name says its group."""
 

@@ -27,6 +27,7 @@ from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.stream_unit import StreamUnit, in_groups
+from ..engine.unit import assertions_of
 from ..engine.verilator import Build, SimulationError
 from .failures import complexity, describe_failure, failure_file, simpler
 from .item import Batch, DotResults, Turns, batch_of, concatenate, plain, product_of, products
@@ -50,6 +51,7 @@ def build_unit(
     executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
+    assertions: Path | None = None,
     probes: bool = False,
 ) -> verilator.Build:
     """A simulation of the unit in the bench top; with `probes` its stages can be watched.
@@ -61,6 +63,7 @@ def build_unit(
         verilator.BENCH_TOP,
         directory,
         extra_sources=[BENCH],
+        assertions=assertions,
         parameters=records.parameters,
         defines={"UNIT": module},
         public_vlt=Path(__file__).with_name("probes.vlt") if probes else None,
@@ -230,6 +233,7 @@ class DotStream(StreamUnit):
             executable=job.directory / "sim",
             waves=job.waves,
             coverage=job.coverage,
+            assertions=assertions_of(job),
         )
 
     def layout(self) -> Layout:

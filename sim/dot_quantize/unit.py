@@ -12,6 +12,7 @@ from ..bench.bulk import Layout
 from ..dot.unit import build_unit, record_layout, write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
+from ..engine.unit import assertions_of
 from ..engine.verilator import Build
 from ..quantize.item import CodesBeat, codes_beats, words
 from ..quantize.unit import codes_layout
@@ -35,6 +36,7 @@ class DotQuantizeStream(StreamUnit):
             executable=job.directory / "sim",
             waves=job.waves,
             coverage=job.coverage,
+            assertions=assertions_of(job),
         )
 
     def layout(self) -> Layout:

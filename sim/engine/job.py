@@ -26,8 +26,9 @@ class UnitJob:
     branches and toggles, next to the results of each run (.dat). verilog: simulate this file, not
     the generated unit.
     generator: "module:function" that makes the Verilog, of the configuration and the arguments
-    after it; None for the generated unit. predictor: "module:function" that predicts results; None
-    is the golden model's. simulator: "module:function" that builds the simulation of bulk mode, of
+    after it; None for the generated unit. assertions: a broken assertion of the generated unit ends
+    the run. predictor: "module:function" that predicts results; None is the golden model's.
+    simulator: "module:function" that builds the simulation of bulk mode, of
     the top, the Verilog, a directory and the layout, in place of Verilator. builds: where
     simulations are compiled and kept; the job's directory when None. repeat: the command that
     repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
@@ -53,6 +54,7 @@ class UnitJob:
     tensor_names: tuple[str, ...] = ()
     all_tensors: bool = False
     explains: bool = True
+    assertions: bool = False
 
     @property
     def build_directory(self) -> Path:

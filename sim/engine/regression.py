@@ -240,6 +240,7 @@ def _job(unit: Unit, settings: Settings, seed: int, directory: Path) -> UnitJob:
         waves=settings.waves,
         generator=settings.generator,
         simulator=settings.simulator,
+        assertions=settings.generator is None and settings.simulator is None,
         tensors=_tensors(settings),
         tensor_names=settings.tensor_names,
         all_tensors=settings.tensors is not None,

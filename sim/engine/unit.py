@@ -95,6 +95,17 @@ def verilog_of(job: UnitJob) -> Path:
     return path
 
 
+def assertions_of(job: UnitJob) -> Path | None:
+    """File of the unit's assertions in the job's directory; None for a job without them."""
+    if not job.assertions:
+        return None
+    from ...hw.verilog.assertions import assertions
+
+    path = job.directory / "assertions.sv"
+    write_file(path, assertions(job.config))
+    return path
+
+
 def run_cycles(
     job: UnitJob,
     build: Build,

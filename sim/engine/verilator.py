@@ -10,6 +10,7 @@ has no time limit.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -218,7 +219,9 @@ def _simulate(
 
 def _ended(status: int | str, log_file: Path) -> SimulationError:
     log = log_file.read_text(errors="replace")
-    return SimulationError(f"the simulator ended with {status}\n{log}")
+    failed = re.search(r"Assertion failed in \S+?\.assertions\.(\w+)", log)
+    what = f"the assertion {failed[1]} failed" if failed else f"the simulator ended with {status}"
+    return SimulationError(f"{what}\n{log}")
 
 
 def lint(source: Path, toplevel: str, waivers: Path | None = None) -> None:
@@ -238,6 +241,7 @@ def build(
     build_dir: Path,
     *,
     extra_sources: Sequence[Path] = (),
+    assertions: Path | None = None,
     parameters: Mapping[str, int] | None = None,
     defines: Mapping[str, str] | None = None,
     public_vlt: Path | None = None,
@@ -252,7 +256,8 @@ def build(
 
     cocotb sees the variables of `toplevel`, and those that `public_vlt` (a Verilator control
     file) makes public: a public signal is kept from being optimised away. `parameters` are those
-    of `toplevel`, `defines` are macros that name modules. Modules named in `separate` are compiled
+    of `toplevel`, `defines` are macros that name modules. `assertions` is a file of assertions and
+    what binds them. Modules named in `separate` are compiled
     once, however many instances there are: an array then takes the time of one unit to build, and
     simulates half as fast. `waves` makes the build able to record them, which slows it down, and so
     does `coverage`, of lines, branches and toggles. `jobs`
@@ -263,7 +268,8 @@ def build(
     """
     tools = find_tools()
     build_dir = makeable(build_dir)
-    sources = [makeable(path) for path in (source, *extra_sources)]
+    bound = [] if assertions is None else [assertions]
+    sources = [makeable(path) for path in (source, *extra_sources, *bound)]
     for name in (toplevel, *separate, *(defines or {}).values()):
         identifier("the name of a module", name)
     arguments = [f"-G{identifier('a parameter', n)}={v:d}" for n, v in (parameters or {}).items()]
@@ -271,6 +277,7 @@ def build(
     arguments += ["--trace-fst"] if waves else []
     arguments += list(_COVERAGE) if coverage else []
     arguments += ["--hierarchical"] if separate else []
+    arguments += ["--assert"] if bound else []
     switches = _OPTIMIZE if optimize else _QUICK
     if public_vlt is not None:
         sources.insert(0, makeable(public_vlt))

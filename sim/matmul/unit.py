@@ -32,7 +32,14 @@ from ...util.data.tensors import load_tensors, modes_taking
 from ..bench.bulk import check_chances, read_results, simulate
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
-from ..engine.unit import TIME_LIMIT, Progress, UnitResult, run_cycles, verilog_of
+from ..engine.unit import (
+    TIME_LIMIT,
+    Progress,
+    UnitResult,
+    assertions_of,
+    run_cycles,
+    verilog_of,
+)
 from ..engine.verilator import Build, SimulationError
 from .item import Product, compare, describe
 from .stimulus import (
@@ -58,6 +65,7 @@ def build_matmul(
     executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
+    assertions: Path | None = None,
 ) -> verilator.Build:
     """A simulation of the unit in the bench top."""
     return verilator.build(
@@ -65,6 +73,7 @@ def build_matmul(
         verilator.MATMUL_BENCH_TOP,
         directory,
         extra_sources=[BENCH],
+        assertions=assertions,
         public_vlt=PUBLIC,
         parameters={f"{side.upper()}_BYTES": config.stream_bytes(side) for side in "abcd"}
         | {"ADDRESS_BITS": ADDRESS_BITS},
@@ -263,6 +272,7 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
         executable=job.directory / "sim",
         waves=job.waves,
         coverage=job.coverage,
+        assertions=assertions_of(job),
     )
     failures: list[Failure] = []
     if job.traffic:

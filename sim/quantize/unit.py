@@ -19,6 +19,7 @@ from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
 from ..engine import verilator
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit, in_groups
+from ..engine.unit import assertions_of
 from ..engine.verilator import Build
 from .carries import values_at_edges
 from .failures import complexity, describe_failure, simpler
@@ -47,6 +48,7 @@ def build_quantizer(
     executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
+    assertions: Path | None = None,
 ) -> verilator.Build:
     """A simulation of the unit in the bench top."""
     return verilator.build(
@@ -54,6 +56,7 @@ def build_quantizer(
         verilator.BENCH_TOP,
         directory,
         extra_sources=[BENCH],
+        assertions=assertions,
         parameters=layout(config).parameters,
         waves=waves,
         coverage=coverage,
@@ -121,6 +124,7 @@ class QuantizeStream(StreamUnit):
             executable=job.directory / "sim",
             waves=job.waves,
             coverage=job.coverage,
+            assertions=assertions_of(job),
         )
 
     def layout(self) -> Layout:

@@ -12,6 +12,7 @@ from ..command import Check, Session, chosen, limit_above_0
 from . import (
     alignment,
     arithmetic,
+    assertions,
     choices,
     facts,
     matmul,
@@ -27,7 +28,7 @@ BUILD = Path("build/formal")
 _SECONDS = {
     "loop": 600.0, "packets": 65.0, "scale-multiplier": 50.0, "adder-tree": 30.0, "sum": 30.0,
     "ends": 28.0, "length": 20.0, "chain": 18.0, "lfsr": 16.0, "terms": 13.0, "netlist": 12.0,
-    "errors": 11.0, "order": 9.0,
+    "assertions": 30.0, "errors": 11.0, "order": 9.0,
 }  # fmt: skip
 """Rough times of claims by the first word of their names; docs/evidence.md has each."""
 
@@ -44,6 +45,7 @@ def claims() -> Iterator[Claim]:
     yield from matmul.claims()
     yield from facts.claims()
     yield from netlists.claims()
+    yield from assertions.claims()
 
 
 @dataclass(frozen=True)

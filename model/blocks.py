@@ -1,5 +1,7 @@
 """Checks of arrays in blocks: sizes, axes, float32 values, and running values."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -43,11 +45,12 @@ def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
     try:
         x = np.asarray(x)
     except (TypeError, RuntimeError):
-        if not is_tensor(x):
+        given: Any = x
+        if not is_tensor(given):
             raise
         raise TypeError(
-            f"{name} must be an array that NumPy reads, not a torch.Tensor of {dtype_name(x)} on "
-            f"{x.device}: mxdot.gpu takes tensors"
+            f"{name} must be an array that NumPy reads, not a torch.Tensor of "
+            f"{dtype_name(given)} on {given.device}: mxdot.gpu takes tensors"
         ) from None
     if x.dtype == np.float32:
         return x.astype(np.float32)

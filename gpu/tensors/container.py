@@ -41,7 +41,7 @@ class Container(Tensor):
         if not torch.compiler.is_dynamo_compiling() and (
             cls.__getattribute__ is not Tensor.__getattribute__
         ):
-            made.__class__ = _unwatched(cls)
+            made.__class__ = _unwatched(cls)  # pyright: ignore[reportArgumentType]
         return made
 
     @property

@@ -10,6 +10,7 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import schemes
 from mxdot.gpu.names import format_name
+from mxdot.gpu.ops import unscaled
 from mxdot.model import FORMATS, MX_FORMATS
 from mxdot.model.formats import FloatFormat, Specials
 from mxdot.model.schemes import SCHEMES
@@ -145,6 +146,8 @@ def test_the_fakes_of_mx():
     blocks = gpu.quantize(torch.randn(5, 160), "e4m3")
     args = (blocks.codes, blocks.scales, "e4m3", 32, None)
     _opcheck(torch.ops.mxdot.regroup, args)
+    for name in unscaled.UNSCALED:
+        _opcheck(torch.ops.mxdot.unscaled, (torch.randn(4, 64, dtype=torch.bfloat16), name))
 
 
 def test_the_fakes_of_integers():

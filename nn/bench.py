@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 
 import torch
 from torch import Tensor, nn
@@ -122,10 +123,9 @@ class LastLogits(nn.Module):
 def llama(sizes: Sizes) -> nn.Module:
     """A Llama with random weights, a query head for every 128 features and a quarter as many
     key heads."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
+    library = import_module("transformers")
     heads = sizes.width // HEAD
-    config = LlamaConfig(
+    config = library.LlamaConfig(
         hidden_size=sizes.width,
         intermediate_size=sizes.hidden,
         num_hidden_layers=LLAMA_LAYERS,
@@ -135,7 +135,7 @@ def llama(sizes: Sizes) -> nn.Module:
         max_position_embeddings=SEQUENCE,
     )
     with torch.device(sizes.device):
-        return LastLogits(LlamaForCausalLM(config).to(torch.bfloat16).eval())
+        return LastLogits(library.LlamaForCausalLM(config).to(torch.bfloat16).eval())
 
 
 def inputs(sizes: Sizes, rows: int, trains: bool) -> Tensor:

@@ -6,14 +6,15 @@ at a time; each of the four makes a matrix, which every fourth column of x multi
 nothing is put side by side.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import E2M1, E8M0, ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import E2M1, E8M0, ElementFormat, FloatFormat, IntegerFormat, ScaleFormat
 from ..names import named_format, named_scheme
 from ..tensors.mx import MXTensor
 from ..tensors.packed import PackedTensor
@@ -87,13 +88,15 @@ class Layout(NamedTuple):
     element: ElementFormat
     bits: int
     codes: Tensor
-    levels: list[tuple[ElementFormat, Tensor, int, int]]
+    levels: Sequence[tuple[ElementFormat | ScaleFormat, Tensor, int, int]]
 
 
 def layout(weights: "Weights") -> Layout:
     """Element, bits that a code takes, codes, and format, scales, rows, columns of each level."""
     packed = isinstance(weights, PackedTensor)
-    parts, facts = list(weights.named_parts().values()), weights.facts()
+    parts, facts = list(weights.named_parts().values()), cast(tuple[Any, ...], weights.facts())
+    kind: str
+    sizes: list[Any]
     kind, (name, *sizes) = (facts[0], facts[1:]) if packed else (type(weights).__name__, facts)
     if kind == MXTensor.__name__:
         element = named_format(name)
@@ -150,7 +153,9 @@ def refusal(request: "FewRows") -> str | None:
     return None
 
 
-def _scale(fmt: ElementFormat, scales: Tensor, height: int, width: int, length: int) -> Scale:
+def _scale(
+    fmt: ElementFormat | ScaleFormat, scales: Tensor, height: int, width: int, length: int
+) -> Scale:
     whole = width == length
     if fmt == E8M0:
         return Scale("power", whole, width, height)

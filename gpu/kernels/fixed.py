@@ -281,6 +281,7 @@ def _register(
         limb_stride = a_stride.to(tl.int64) * b_stride
         _add_limbs(limbs, limb_stride, limb_count, value, start, exponent, REGISTER)
     else:
+        limb_stride = 0
         value = _add_int64(value, start, exponent, REGISTER)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]

@@ -59,7 +59,8 @@ def few_rows_matmul(
 
     `multiply.py` has checked the arguments. ValueError says why an executor cannot.
     """
-    kind, facts, parts = type(weights).__name__, weights.facts(), weights.named_parts()
+    facts: tuple[Any, ...] = weights.facts()
+    kind, parts = type(weights).__name__, weights.named_parts()
     packed = kind == PackedTensor.__name__
     if packed:
         kind, *facts = facts

@@ -57,7 +57,7 @@ def test_a_kernel_multiplies_values(name):
 @for_kernels[1]
 def test_fp8_rows_are_scaled_once():
     rng = generator("few rows of codes")
-    (w,) = weights(rng, "fp8_e4m3_row")
+    w = weights(rng, "fp8_e4m3_row")[0]
     for name in ("fp8_e4m3_row", "fp8_e4m3_tensor"):
         for rows in (1, 3) if DEVICE == "cuda" else (1,):
             a = by_scheme(matrix(rng, rows, w.shape[1]), name)
@@ -95,7 +95,7 @@ def test_refusals():
 @pytest.mark.parametrize("name", ["e2m1", "nvfp4"])
 def test_every_four_bit_code_is_its_value(name):
     """The conversion of four codes at a time, with a row of one for each column."""
-    (_, packed) = weights(generator("few rows every code"), name, (256, 256))
+    packed = weights(generator("few rows every code"), name, (256, 256))[-1]
     for rows in (1, 16):
         for first in range(0, 256, rows):
             x = torch.eye(256, dtype=torch.bfloat16, device="cuda")[first : first + rows]

@@ -3,6 +3,7 @@
 The codes go from memory to the multipliers; no matrix of values is written.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ def few_rows_matmul(
 
     `multiply.py` has checked the arguments. ValueError says why an executor cannot.
     """
-    facts: tuple[Any, ...] = weights.facts()
+    facts: Sequence[Any] = weights.facts()
     kind, parts = type(weights).__name__, weights.named_parts()
     packed = kind == PackedTensor.__name__
     if packed:

@@ -27,7 +27,10 @@ class Keeping(Protocol):
 
 
 class KeptWeight(nn.Parameter):
-    """A Parameter whose changes are seen by the layers that keep its codes (`watch`)."""
+    """A Parameter whose changes are seen by the layers that keep its codes (`watch`).
+
+    `nn.Parameter` makes another of its `detach()` or `data`, not of itself.
+    """
 
     @property
     def data(self) -> Tensor:

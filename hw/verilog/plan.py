@@ -167,6 +167,24 @@ class Plan:
         pairs = zip(cell.outputs["Q"], cell.inputs["D"], strict=True)
         return [(q, d) for q, d in pairs if q in self.bits]
 
+    def runs(self, cell: Cell) -> list[list[tuple[Bit, Bit]]]:
+        """`kept` bits of a named register in order, a list for each part of a vector."""
+        order = {name: number for number, name in enumerate(self.names.ranges)}
+
+        def place(pair: tuple[Bit, Bit]) -> tuple[int, int]:
+            name, index = self.names.of[pair[0]]
+            return order[name], index
+
+        runs: list[list[tuple[Bit, Bit]]] = []
+        last = (-1, -1)
+        for pair in sorted(self.kept(cell), key=place):
+            vector, index = place(pair)
+            if (vector, index - 1) != last:
+                runs.append([])
+            runs[-1].append(pair)
+            last = (vector, index)
+        return runs
+
     def connections(self, cell: Cell) -> list[Port]:
         """Ports of an instance with the bits connected to them."""
         ports = {
@@ -268,7 +286,7 @@ class Plan:
         for cell in (*self.registers, *self.reads, *self.writes):
             operands += [bits for name, bits in cell.inputs.items() if name != "D"]
         for cell in self.registers:
-            operands.append(tuple(d for _, d in self.kept(cell)))
+            operands += [tuple(d for _, d in run) for run in self.runs(cell)]
         for cell in self.instances:
             operands += [port.bits for port in self.connections(cell) if port.is_input]
         return operands + [port.bits for port in self.ports if not port.is_input]

@@ -250,22 +250,13 @@ class _Writer:
         )
         reset = self._condition(given["SRST"], has["SRST_POLARITY"]) if "SRST" in given else ""
         enable = self._condition(given["EN"], has["EN_POLARITY"]) if "EN" in given else ""
-        kept = sorted(self.plan.kept(cell), key=self._place)
         places = {q: i for i, q in enumerate(cell.outputs["Q"])}
-        for _, run in groupby(
-            enumerate(kept), lambda p: (self.names.of[p[1][0]][0], self.names.of[p[1][0]][1] - p[0])
-        ):
-            pairs = [pair for _, pair in run]
+        for pairs in self.plan.runs(cell):
             name, low = self.names.of[pairs[0][0]]
             target = self.names.part(name, low, low + len(pairs) - 1)
             start = [str(has.get("SRST_VALUE", 0) >> places[q] & 1) for q, _ in pairs]
             value = self._operand(tuple(d for _, d in pairs)).text
             yield (edge, reset, enable), (target, (constant("".join(start)), value))
-
-    def _place(self, pair: tuple[Bit, Bit]) -> tuple[int, int]:
-        """Order of registers: by their names' ranges."""
-        name, index = self.names.of[pair[0]]
-        return list(self.names.ranges).index(name), index
 
     def _condition(self, bits: Bits, polarity: int) -> str:
         operand = self._operand(bits)

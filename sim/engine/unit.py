@@ -102,7 +102,7 @@ def assertions_of(job: UnitJob) -> Path | None:
     from ...hw.verilog.assertions import assertions
 
     path = job.directory / "assertions.sv"
-    write_file(path, assertions(job.config))
+    write_file(path, assertions(job.config, counters=False))  # the bench sets them near their ends
     return path
 
 

@@ -20,7 +20,7 @@ CLAIMS = {claim.name: claim for claim in formal.claims()}
 FLIPPED = "{right} ^ (toggles ? ({bits}'d1 << ({bits} > 1)) : {bits}'d0)"
 FAULTS = {
     "changes": {"valid": "1'b1", "ready": "1'b1", "": FLIPPED},
-    "drops": {"valid": "{right} & toggles", "": "{right}"},
+    "drops": {"valid": "toggles", "": "{right}"},
     "waits": {"ready": "{right} & toggles", "": "{right}"},
     "flags": {"valid": "{right}", "ready": "{right}", "inexact": "1'b0", "": "{{{bits}{{1'b1}}}}"},
     "X": {"": "toggles ? {bits}'bx : {right}"},
@@ -66,7 +66,7 @@ def refuted(name: str, fault: str, names: set[str], directory, monkeypatch) -> s
         patch.setattr(formal, "WRITE", formal.WRITE.replace("aiger", "aiger -zinit -ywmap map", 1))
         formal.write(config, asked, unit, directory, LIMIT)
     cells = json.loads((directory / "map").read_text())["asserts"]
-    log = run_abc("read both.aig; strash; pdr -a -T 5", directory, "it", LIMIT)
+    log = run_abc("read both.aig; strash; pdr -a -T 10", directory, "it", LIMIT)
     outputs = re.findall(r"Output +(\d+) .*asserted", log)
     return {cells[int(i)][-1].lstrip("\\").rpartition(".")[2] for i in outputs}
 

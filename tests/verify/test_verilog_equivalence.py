@@ -19,6 +19,7 @@ from mxdot.hw import generate
 from mxdot.hw.arithmetic.adders import AdderTree
 from mxdot.hw.arithmetic.multiply import Multiplier, Square
 from mxdot.hw.dot.block import BlockSum
+from mxdot.hw.matmul.results import Drain
 from mxdot.hw.verilog import TOPS, modules_text, without_remarks
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.model.pipeline.widths import Widths
@@ -145,6 +146,13 @@ def test_sums_and_products_as_operators(name, tmp_path):
     design, plain = Around(PLAIN[name]()), Around(PLAIN[name]())
     text = modules_text(plain, "plain", plain.signals, plain=True)
     assert "full_adder" not in text
+    assert is_same(design, list(design.signals.values()), text, tmp_path)
+
+
+def test_a_register_in_parts_that_takes_one_operator(tmp_path):
+    """A counter from 4 down, one of whose bits is a register of its own for Yosys."""
+    design = Around(Drain(5, 8))
+    text = Around(Drain(5, 8)).verilog("drain")
     assert is_same(design, list(design.signals.values()), text, tmp_path)
 
 

@@ -228,7 +228,7 @@ def _simulate(drawn: Drawn, kind: str, count: int, program: str) -> None:
     """One more unit of a kind: by the command that is printed, so that it repeats it."""
     number = drawn.numbers[kind]
     config, given = draw(kind, number)
-    words = ["sim", kind, *words_of(kind, given), "--count", str(count), "--traffic", str(count)]
+    words = ["sim", kind, *words_of(kind, given), "--count", str(count)]
     words += ["--seed", str(number), "--fresh"]
     done = simulated(words)
     drawn.numbers[kind] += 1

@@ -366,9 +366,9 @@ def kernel_of(layer: MXLinear, rows: int | None = None) -> str:
     ``int8_matmul``          W8A8 by exact INT32 sums: a frozen layer of such schemes
     ``weight_only_matmul``   packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
                              float32 their values
-    ``few_rows_matmul``      on CUDA at most 16 rows by the codes of a layer frozen with
-                             ``keep_weight=False``, in place of ``values``; of FP8 rows in place of
-                             ``float8_matmul`` too
+    ``few_rows_matmul``      on CUDA at most 16 rows of bfloat16 or float16 by the codes of a layer
+                             frozen with ``keep_weight=False``, in place of ``values``; of FP8 rows
+                             in place of ``float8_matmul`` too
     ``matmul``               the bits of an accumulator, of element formats
     ``schemes.matmul``       the same, of schemes
     =======================  ===================================================================
@@ -409,11 +409,7 @@ def _takes_few(layer: MXLinear, rows: int) -> bool:
     kept = layer.frozen if layer.keeps_weight else layer.weight.data
     if not isinstance(kept, few_rows.Weights):
         return False
-    if layer.rule == FAST:
-        return True
     quantizer = layer.recipe.quantizer("activation")
-    return (
-        layer.rule == FLOAT8
-        and isinstance(quantizer, SchemeQuantizer)
-        and few_rows.is_of_rows(quantizer.scheme)
-    )
+    if isinstance(quantizer, SchemeQuantizer) and few_rows.is_of_rows(quantizer.scheme):
+        return layer.rule in (FAST, FLOAT8) and few_rows.has_short_scales(kept)
+    return layer.rule == FAST

@@ -85,7 +85,7 @@ def multiply(
 
 
 def _values_of(b: Operand, dtype: torch.dtype) -> Tensor:
-    """Values of a weight; of a scheme in float32, as `values` leaves them, to be summed alike."""
+    """Values of a weight. Schemes stay float32, so that sums equal those of kept values."""
     if not isinstance(b, Codes):
         return b
     return b.dequantize() if isinstance(b, ScaledTensor) else b.dequantize(dtype)

@@ -174,9 +174,15 @@ def frozen_product(
 ) -> Tensor:
     """x W^T (M, `features`) with the weight as one of these left it."""
     shape = x.shape[0], features
-    if rule == FAST and isinstance(activation, SchemeQuantizer) and few_rows.is_few(x):
+    if (
+        rule == FAST
+        and isinstance(activation, SchemeQuantizer)
+        and isinstance(frozen, few_rows.Weights)
+        and few_rows.is_of_rows(activation.scheme)
+        and few_rows.is_few(x)
+        and few_rows.has_short_scales(frozen)
+    ):
         codes = activation.codes(x, limit)
-        if few_rows.takes_rows(codes, frozen):
-            return few_rows.rows_matmul(codes, frozen, dtype)[: shape[0], :features]
+        return few_rows.rows_matmul(codes, frozen, dtype)[: shape[0], :features]
     a = operand(activation, x, rule, limit=limit)
     return multiply(a, frozen, rule, shape, dtype)

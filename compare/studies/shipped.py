@@ -90,10 +90,11 @@ def code_digest() -> str:
 
 
 def verilog_digest(config: DotConfig) -> str:
-    """Hash of a unit's Verilog."""
+    """Hash of a unit's Verilog, comments left out."""
     from ...hw import generate
+    from ...hw.verilog import without_remarks
 
-    return _hash(generate(config, TOP))
+    return _hash(without_remarks(generate(config, TOP)))
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Few rows by the codes of a weight: the executor ``triton`` of `few_rows_matmul`.
+"""Products of up to 16 rows and a quantised weight: the executor ``triton`` of `few_rows_matmul`.
 
 Reading the codes is the work: programs share out tiles of rows and parts of K, so that each
 multiprocessor has loads in flight, and a second kernel adds up the parts. 4-bit codes are read four
@@ -28,6 +28,7 @@ MOST_ROWS = 16
 LEAST_GROUP = 16  # elements of a row that share a scale
 PROGRAMS = 4  # on a multiprocessor
 INTERPRETED_PROGRAMS = 5
+BFLOAT16_PRODUCTS = (9, 0)  # the compute capability that multiplies two bfloat16 at once
 SUMS = 256  # of a program of the second kernel
 
 
@@ -94,22 +95,23 @@ class Layout(NamedTuple):
 def layout(weights: "Weights") -> Layout:
     """Element, bits that a code takes, codes, and format, scales, rows, columns of each level."""
     packed = isinstance(weights, PackedTensor)
-    parts, facts = list(weights.named_parts().values()), cast(tuple[Any, ...], weights.facts())
+    parts, facts = weights.named_parts(), cast(tuple[Any, ...], weights.facts())
     kind: str
     sizes: list[Any]
     kind, (name, *sizes) = (facts[0], facts[1:]) if packed else (type(weights).__name__, facts)
     if kind == MXTensor.__name__:
         element = named_format(name)
-        levels = [(E8M0, parts[1], 1, sizes[0])]
+        levels = [(E8M0, parts["scales"], 1, sizes[0])]
     else:
         scheme = named_scheme(name)
         element = scheme.elements[0]
         groups = [level.granularity.group(tuple(weights.shape)) for level in scheme.levels]
         levels = [
-            (level.format, part, *group)
-            for level, part, group in zip(scheme.levels, parts[1:], groups, strict=False)
+            (level.format, parts[f"scales_{i}"], *groups[i])
+            for i, level in enumerate(scheme.levels)
         ]
-    return Layout(element, element.bits if packed else 8, parts[0], levels)
+    codes = parts["packed" if packed else "codes"]
+    return Layout(element, element.bits if packed else 8, codes, levels)
 
 
 def refusal(request: "FewRows") -> str | None:
@@ -119,7 +121,9 @@ def refusal(request: "FewRows") -> str | None:
         return reason
     if len(request.x) > MOST_ROWS:
         return f"x must have at most {MOST_ROWS} rows, not {len(request.x)}"
-    weights = request.weights
+    weights, x = request.weights, request.x
+    if x.dtype.itemsize == 1 and not (device.interpreted() or _has_fp8(x)):
+        return f"x must be bfloat16 or float16 on this device, not {x.dtype}"
     facts = weights.facts()
     kind = facts[0] if isinstance(weights, PackedTensor) else type(weights).__name__
     if kind != MXTensor.__name__:
@@ -153,6 +157,20 @@ def refusal(request: "FewRows") -> str | None:
     return None
 
 
+def _has_fp8(x: Tensor) -> bool:
+    """Whether the GPU converts the FP8 type of `x`."""
+    known = x.dtype in (torch.float8_e4m3fn, torch.float8_e5m2)
+    return known and device.has_fp8_conversion(x.device)
+
+
+def _converts(made: Layout, inner: Scale, x: Tensor) -> bool:
+    """Whether E2M1 codes and scales, exact in bfloat16, are multiplied there."""
+    if made.element != E2M1 or x.dtype == torch.float16 or device.interpreted():
+        return False
+    short = inner.whole or inner.form != "float"
+    return short and device.capability_of(x.device) >= BFLOAT16_PRODUCTS
+
+
 def _scale(
     fmt: ElementFormat | ScaleFormat, scales: Tensor, height: int, width: int, length: int
 ) -> Scale:
@@ -176,6 +194,8 @@ def run(request: "FewRows") -> Tensor:
         tile = VECTOR if vector else MATRIX
         properties = torch.cuda.get_device_properties(request.device)
         programs = properties.multi_processor_count * PROGRAMS
+    if not n:
+        return torch.empty((m, n), dtype=request.out_dtype, device=x.device)
     tiles, steps = triton.cdiv(n, tile.rows), triton.cdiv(length, tile.columns)
     parts = max(1, min(steps, programs // tiles))
     out = torch.empty((m, n), dtype=request.out_dtype, device=x.device)
@@ -186,7 +206,7 @@ def run(request: "FewRows") -> Tensor:
     each, codes, convert = 1, made.codes, None
     if made.bits == 4:
         each, codes = 4, made.codes.view(torch.uint16)
-        if made.element == E2M1 and x.dtype != torch.float16 and not small:
+        if _converts(made, inner[0], x):
             convert = E2M1_CONVERSION
     _multiply[(tiles, parts)](
         x,

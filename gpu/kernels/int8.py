@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ALIGNMENT = 16  # bytes, of the rows and the first byte that descriptors of tensors take
 DESCRIPTORS = (9, 0)  # the compute capability that has them
 TILE = {"ROWS": 128, "COLUMNS": 256, "LENGTH": 128}
-FEW = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 256}  # for at most as many rows of a
+FEW = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 256}  # where `a` has at most ROWS rows
 SMALL = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 32}  # for the interpreter
 GROUP_ROWS = 8  # tiles of rows that share columns in the cache
 NAN_BITS = tl.constexpr(accumulator("int32").nan_bits)

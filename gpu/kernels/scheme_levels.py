@@ -88,7 +88,7 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
 
 @triton.jit
 def _places(groups, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr):
-    """Groups of a program, which of them there are, and the places of their elements."""
+    """Groups of a program, a mask of the groups that exist, and the places of their elements."""
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     across = columns // WIDTH
     row = group // across * HEIGHT

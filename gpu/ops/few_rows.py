@@ -3,14 +3,13 @@
 The codes go from memory to the multipliers; no matrix of values is written.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...model.formats import FLOAT32
+from ...model.formats import E4M3, E5M2, FLOAT32
 from ...model.schemes import Scheme
 from .. import executors
 from ..names import named_scheme
@@ -22,6 +21,7 @@ from ..tensors.scaled import ScaledTensor
 
 Weights = MXTensor | ScaledTensor | PackedTensor
 MOST_ROWS = 16
+SHORT = 4  # significant bits of a scale: with the 4 of an FP8 element bfloat16 has them
 FLOATS = (torch.bfloat16, torch.float16)
 
 
@@ -47,27 +47,34 @@ def few_rows_matmul(
     out_dtype: torch.dtype | None = None,
     executor: str | None = None,
 ) -> Tensor:
-    """The (M, N) products of the rows of `x` (M, K) and a weight (N, K), in the type of `x` or
-    another.
+    """The (M, N) products of the rows of `x` (M, K) and a weight (N, K), in `out_dtype`, by default
+    the dtype of `x`.
 
     x: bfloat16 or float16; or FP8, exact in bfloat16, with `scales`: float32, one for each row or
     one for all, which multiply the sums. Products are summed in float32 in an order of the
     executor's own, and results are rounded once. executor:
 
-    ``triton``  up to 16 rows. A weight is a float32 product of code and scales, rounded to the type
-                of `x` where there are two rows or more; scales of whole rows multiply the sums.
+    ``triton``  up to 16 rows. A weight is a float32 product of code and scale, rounded to the type
+                of `x` (bfloat16 for FP8) where there are two rows or more; scales of whole rows
+                multiply the sums.
     ``torch``   the values of the weight, rounded to the type of `x`, and the library's product.
 
-    `multiply.py` has checked the arguments. ValueError says why an executor cannot.
+    ValueError for shapes that do not fit, and where an executor cannot.
     """
-    facts: Sequence[Any] = weights.facts()
+    (m, length), want = x.shape, weights.shape[1]
+    if length != want:
+        raise ValueError(f"x must have {want} columns, as the weights, not {length}")
+    if scales is not None and scales.numel() not in (1, m):
+        raise ValueError(f"scales must be 1 or {m}, not {scales.numel()}")
+    facts: Any = weights.facts()
     kind, parts = type(weights).__name__, weights.named_parts()
     packed = kind == PackedTensor.__name__
     if packed:
         kind, *facts = facts
-    name, *sizes = facts
+    name, *sizes = [*facts]
     out = x.dtype if out_dtype is None else out_dtype
-    values, shape = list(parts.values()), [*weights.shape]
+    # A slice of a weight has codes and scales with gaps.
+    values, shape = [part.contiguous() for part in parts.values()], [*weights.shape]
     return _few_rows(
         x, scales, values, " ".join(parts), kind, name, sizes, packed, shape, out, executor
     )
@@ -87,7 +94,19 @@ def takes_rows(a: Any, b: Any) -> bool:
     """Whether `rows_matmul` multiplies: few rows of FP8 codes, each under one scale."""
     if not (isinstance(a, ScaledTensor) and isinstance(b, Weights) and is_few(a)):
         return False
-    return is_of_rows(named_scheme(a.scheme_name))
+    return is_of_rows(named_scheme(a.scheme_name)) and has_short_scales(b)
+
+
+def has_short_scales(weights: Weights) -> bool:
+    """Whether bfloat16 has the values of a weight, scales of whole rows left out."""
+    kind, facts = type(weights).__name__, weights.facts()
+    if kind == PackedTensor.__name__:
+        kind, *facts = facts
+    if kind == MXTensor.__name__:
+        return True
+    inner, length = named_scheme(str(facts[0])).levels[-1], weights.shape[1]
+    width = inner.granularity.columns
+    return width in (None, length) or inner.format.significand_bits <= SHORT
 
 
 def is_of_rows(scheme: Scheme) -> bool:
@@ -95,7 +114,7 @@ def is_of_rows(scheme: Scheme) -> bool:
     (element, *more), (level, *inner) = scheme.elements, scheme.levels
     whole = level.granularity.columns is None and level.granularity.rows in (1, None)
     one = whole and not (more or inner or scheme.zero_point)
-    return one and level.format == FLOAT32 and element in FLOAT8
+    return one and level.format == FLOAT32 and element in (E4M3, E5M2)
 
 
 def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:

@@ -217,9 +217,7 @@ def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
 
 
 class BlockSum(Section):
-    """Sum S of a block's terms or compressed words: two rows that add up to it, or their total for
-    a unit that takes totals.
-    """
+    """Sum S of a block's terms or compressed words, as two rows that add up to it or as a total."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths

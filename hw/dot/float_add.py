@@ -154,7 +154,7 @@ def invert_rows(m: Module, section: Any, inverts: Value) -> None:
 
 
 class Add(Section):
-    """c + S, or c - S for a negative c, in the places of S and two above.
+    """|c| + S, or |c| - S for a negative c, in the places of S and two above.
 
     The result is blocks of digits with their carries; no carry has entered the block above yet.
     """

@@ -150,8 +150,8 @@ def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> No
 
 
 class Multipliers(Section):
-    """Exact products of elements, in the order of the steps; a NaN scale is a special value of each
-    step.
+    """Exact products of elements, step by step where a machine has steps; a NaN scale makes a
+    special value.
 
     The count of negative products starts here: otherwise their sum would wait for it.
     """

@@ -186,7 +186,7 @@ def quotient_base(config: QuantizeConfig, mode: Value) -> ValueLike:
 
 
 class AlignElements(Section):
-    """An aligner per lane; with micro-exponents a `MicroExponent` per two lanes. of: see
+    """An aligner per lane; with micro-exponents one choice of exponent per two lanes. of: see
     `ElementAligner`.
     """
 

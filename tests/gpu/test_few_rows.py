@@ -30,7 +30,7 @@ def matrix(rng, rows, columns):
     return torch.from_numpy(rng.standard_normal((rows, columns))).float().to(DEVICE)
 
 
-def weights(rng, name, shape=(32, 96)):
+def weights(rng, name, shape=(48, 96)):
     w = matrix(rng, *shape)
     made = quantize(w, name) if name in MX else by_scheme(w, name)
     return (made, pack_codes(made)) if name in ("e2m1", "nvfp4", "int4_channel") else (made,)
@@ -41,7 +41,9 @@ def weights(rng, name, shape=(32, 96)):
 @for_kernels[1]
 def test_a_kernel_multiplies_values(name):
     rng = generator("few rows", name)
-    for w in weights(rng, name):
+    whole = weights(rng, name)
+    sliced = [w[:32, :64] for w in whole] if name in MX else []
+    for w in (*whole, *sliced):
         for rows in (1, 3):
             for dtype in DTYPES:
                 x = matrix(rng, rows, w.shape[1]).to(dtype)
@@ -87,6 +89,10 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=f"^executor triton cannot take this: {reason}"):
             few_rows_matmul(x, made, executor="triton")
+    with pytest.raises(ValueError, match="x must have 96 columns, as the weights, not 64"):
+        few_rows_matmul(x[:, :64], quantize(w, "e4m3"))
+    with pytest.raises(ValueError, match="scales must be 1 or 2, not 3"):
+        few_rows_matmul(x, quantize(w, "e4m3"), torch.ones(3, device=DEVICE))
     with pytest.raises(ValueError, match="x must have at most 16 rows, not 17"):
         few_rows_matmul(matrix(rng, 17, 96).half(), quantize(w, "e4m3"), executor="triton")
 

@@ -1,9 +1,14 @@
 """Which product computes a layer's output, as the layer says itself, and as it is."""
 
+import copy
+
 import pytest
 import torch
 
+from devices import CUDA
+from mxdot.gpu.ops import few_rows
 from mxdot.nn import MXLinear, Recipe, kernel_of, multiply
+from mxdot.nn.recipes import RECIPES
 
 INT8 = Recipe("int8_channel", "int8_affine")
 SAYS = {
@@ -93,3 +98,26 @@ def test_on_a_gpu(recipe, before, after, calls):
     }
     assert layer.kernel == before.format("triton or torch", **named)
     assert layer.freeze().kernel == after.format("triton or torch", **named)
+
+
+@pytest.mark.parametrize("recipe", ["mxfp8", "nvfp4", "fp8_current", "int4_weights"])
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_few_rows_of_a_frozen_layer(recipe, device, monkeypatch):
+    """The kernel that `kernel_of` names, and values near those of a layer that keeps its weight."""
+    torch.manual_seed(0)
+    kept = MXLinear(1100, 40, recipe=RECIPES[recipe], device=device, dtype=torch.bfloat16)
+    codes = copy.deepcopy(kept).freeze(keep_weight=False)
+    kept.freeze()
+    called = []
+    for name in ("few_rows_matmul", "rows_matmul"):
+        monkeypatch.setattr(few_rows, name, _spy(name, getattr(few_rows, name), called))
+    for rows in (1, 3, 16, 17):
+        x = torch.randn(rows, 1100, device=device, dtype=torch.bfloat16)
+        called.clear()
+        with torch.no_grad():
+            torch.testing.assert_close(codes(x), kept(x), rtol=0.05, atol=0.05)
+        named = kernel_of(codes, rows) == "few_rows_matmul (triton or torch)"
+        wanted = device == "cuda" and rows <= 16 and recipe != "int4_weights"
+        assert (bool(called), named) == (wanted, wanted)
+    with pytest.raises(ValueError, match="rows must be from 1"):
+        kernel_of(codes, 0)

@@ -369,7 +369,7 @@ def test_constants_have_names(exact):
     assert "  localparam [9:0] TWO_BIASES = 10'd254;\n" in by_name["mxdot_dot_scale_adder"]
     place = by_name["mxdot_dot_place"]
     assert len(re.findall(r"\bTOP_BIAS\b", place)) == 2
-    module: Any = Module()
+    module: Any = used(Module())
     shift: Any = constant(module, "SHIFT", -2, cast("Any", signed(4)))
     assert shift.value == -2  # in Amaranth's simulator
 

@@ -58,9 +58,11 @@ def test_a_failure_prints_the_command_and_the_next_run_goes_on(tmp_path, monkeyp
     assert (tmp_path / "build" / "soak" / "random-uncovered.txt").is_file()
 
 
-def test_options_of_other_soaks(capsys):
-    assert main(["sim", "soak", "--random", "--full"]) == 2
-    assert "full must be left out with random" in capsys.readouterr().err
+@pytest.mark.parametrize("words", [["--full"], ["--seed", "0"]])
+def test_options_of_other_soaks(words, capsys, monkeypatch):
+    monkeypatch.setattr(random_units, "run", lambda *_: True)
+    assert main(["sim", "soak", "--random", *words]) == 2
+    assert f"{words[0][2:]} must be left out with random" in capsys.readouterr().err
 
 
 def test_words_are_those_of_the_command_line(capsys):

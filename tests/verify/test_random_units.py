@@ -1,6 +1,9 @@
 """`mxdot sim soak --random`: draws from every option, counts pairs, goes on, repeats failures."""
 
+import os
+import random
 import subprocess
+import sys
 import time
 
 import pytest
@@ -8,7 +11,16 @@ import pytest
 from mxdot.cli import main
 from mxdot.model.units import KINDS
 from mxdot.verify.soak import random_units
-from mxdot.verify.soak.random_units import ABSENT, Drawn, draw, pairs_of, words_of
+from mxdot.verify.soak.random_units import (
+    ABSENT,
+    Drawn,
+    classes_of,
+    draw,
+    pairs_of,
+    text_of,
+    value_class,
+    words_of,
+)
 
 COUNT = 60
 
@@ -33,6 +45,40 @@ def test_pairs_that_no_unit_had(tmp_path):
     assert "--lanes 8 & --micro --micro" in drawn.uncovered("dot")
     drawn.save()
     assert Drawn.load(drawn.path) == drawn
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_unit_leaves_values_of_every_option(kind, tmp_path):
+    drawn = Drawn(tmp_path / "random.json")
+    _, given = draw(kind, 0)
+    drawn.pairs[kind].update(pairs_of(kind, given))
+    uncovered = drawn.uncovered(kind)
+    flags = {value.split(" ")[0] for pair in uncovered for value in pair.split(" & ")}
+    assert flags == {option.flag for option in KINDS[kind].options().values()}
+    assert not drawn.pairs[kind].keys() & {*uncovered}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_are_drawn_are_among_those_to_cover(kind):
+    rng = random.Random(1)
+    for option in KINDS[kind].options().values():
+        texts = [text_of(kind, option, rng) for _ in range(200)]
+        assert {value_class(option, text) for text in texts} <= {*classes_of(kind, option)}
+
+
+def test_units_are_the_same_in_every_process():
+    code = (
+        "from mxdot.model.units import KINDS; from mxdot.verify.soak.random_units import draw; "
+        f"print([draw(kind, number)[1] for kind in KINDS for number in range({COUNT})])"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE, check=True,
+        ).stdout
+        for seed in "12"
+    )  # fmt: skip
+    assert first == second
 
 
 def test_another_file(tmp_path):

@@ -107,7 +107,8 @@ def _run_random(args: argparse.Namespace) -> int:
     from ..verify.soak.run import BUILD
 
     for name in ("full", "only", "seed", "rounds", "simulator", "jobs"):
-        if getattr(args, name):
+        value = getattr(args, name)
+        if value is not None and value is not False:
             raise ValueError(f"{name} must be left out with random")
     try:
         find_tools()

@@ -141,20 +141,20 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _stays(made: _Module, valid: str, ready: str, payload: Sequence[str], drops: str = "") -> None:
-    """What is offered stays until it is taken. drops: what else ends it."""
+    """An offer stays until it is taken, X included. drops: condition that also ends it."""
     held = f"{valid}_held"
     made.register(held, f"{valid} & ~{ready}{f' & ~{drops}' if drops else ''}")
     made.check(f"{valid}_stays", f"~{held} | {valid}")
     for name in payload:
-        made.check(f"{name}_stays", f"~{held} | ({name} == {made.before(name)})")
+        made.check(f"{name}_stays", f"~{held} | ({name} === {made.before(name)})")
 
 
 @dataclass(frozen=True)
 class _Timing:
-    """What a unit with one stream in and one out does when.
+    """Times of a unit with one stream in and one out, in cycles.
 
-    group: of how many items the results leave together, one in a cycle, the first `latency` cycles
-    after the last of them entered. slots: products in flight.
+    group: items whose results leave together, one in a cycle, the first `latency` cycles after the
+    last of them entered. slots: products in flight.
     """
 
     latency: int
@@ -233,7 +233,7 @@ def _begins(made: _Module, slots: Sequence[str]) -> None:
 
 
 def _results(made: _Module, timing: _Timing) -> None:
-    """As many results as entered, on time while nothing stalls, and never sooner."""
+    """Every product has its result, on time while nothing stalls, and never sooner."""
     latency, group, room = timing.latency, timing.group, timing.room
     bits, depth = (room + 1).bit_length(), latency + group - 1
     waiting = f"{bits}'d0"
@@ -318,7 +318,7 @@ def _places(made: _Module, group: int) -> None:
     for name in sorted({"out_scale", "out_mode"} & {*made.widths}):
         kept = f"{name}_of_block"
         made.register(kept, f"leaves ? {name} : {kept}", bits=made.widths[name])
-        made.check(f"{name}_in_block", f"~out_valid | (place == 0) | ({name} == {kept})")
+        made.check(f"{name}_in_block", f"~out_valid | (place == 0) | ({name} === {kept})")
 
 
 def _flags(made: _Module, config: DotConfig, begun: str) -> None:
@@ -330,7 +330,7 @@ def _flags(made: _Module, config: DotConfig, begun: str) -> None:
         return
     cut = out.mantissa_bits
     nan = f"(&out_result[{out.bits - 2}:{cut}]) & (|out_result[{cut - 1}:0])"
-    made.check("invalid_is_nan", f"~out_valid | (out_invalid == ({nan}))")
+    made.check("invalid_is_nan", f"~(out_valid & {begun}) | (out_invalid == ({nan}))")
     for name in ("overflow", "underflow"):
         made.check(f"{name}_is_inexact", f"~(out_valid & {begun}) | ~out_{name} | out_inexact")
 

@@ -34,6 +34,23 @@ def test_they_hold(name, tmp_path):
     assert result.holds, f"make formal ARGS='--only assertions:{name}'"
 
 
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("dot", "invalid_is_nan"),
+        ("dot", "out_inexact_stays"),
+        ("dot-quantize", "out_scale_in_block"),
+    ],
+)
+def test_x_of_products_that_did_not_begin_breaks_none(name, rule, tmp_path):
+    """Registers without reset begin as X, which goes into results without a first block."""
+    config, _ = formal.UNITS[name]
+    names = [rule, f"out_valid{KNOWN}"]  # the second makes it a question about X
+    formal.write(config, names, formal.subject(config), tmp_path, LIMIT)
+    log = run_abc("read both.aig; strash; scorr; bmc3 -F 12", tmp_path, "it", LIMIT)
+    assert "No output asserted in 12 frames" in log, log
+
+
 def with_fault(text: str, module: str, fault: dict[str, str]) -> str:
     """The Verilog with a fault at each output of a module; `toggles` changes in every cycle."""
     head, begin, rest = text.partition(f"module {module} (\n")
@@ -56,7 +73,7 @@ def with_fault(text: str, module: str, fault: dict[str, str]) -> str:
 
 
 def refuted(name: str, fault: str, names: set[str], directory, monkeypatch) -> set[str]:
-    """Those of a unit's assertions that fail in it with that fault."""
+    """Names of a unit's assertions that fail in it with that fault."""
     config, _ = formal.UNITS[name]
     unit = formal.subject(config)
     for module in targets_of(assertions(config, "subject")):

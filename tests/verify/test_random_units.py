@@ -1,6 +1,9 @@
 """`mxdot sim soak --random`: draws from every option, counts pairs, goes on, repeats failures."""
 
+import os
+import random
 import subprocess
+import sys
 import time
 
 import pytest
@@ -8,7 +11,16 @@ import pytest
 from mxdot.cli import main
 from mxdot.model.units import KINDS
 from mxdot.verify.soak import random_units
-from mxdot.verify.soak.random_units import ABSENT, Drawn, draw, pairs_of, words_of
+from mxdot.verify.soak.random_units import (
+    ABSENT,
+    Drawn,
+    classes_of,
+    draw,
+    pairs_of,
+    text_of,
+    value_class,
+    words_of,
+)
 
 COUNT = 60
 
@@ -35,6 +47,40 @@ def test_pairs_that_no_unit_had(tmp_path):
     assert Drawn.load(drawn.path) == drawn
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_unit_leaves_values_of_every_option(kind, tmp_path):
+    drawn = Drawn(tmp_path / "random.json")
+    _, given = draw(kind, 0)
+    drawn.pairs[kind].update(pairs_of(kind, given))
+    uncovered = drawn.uncovered(kind)
+    flags = {value.split(" ")[0] for pair in uncovered for value in pair.split(" & ")}
+    assert flags == {option.flag for option in KINDS[kind].options().values()}
+    assert not drawn.pairs[kind].keys() & {*uncovered}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_are_drawn_are_among_those_to_cover(kind):
+    rng = random.Random(1)
+    for option in KINDS[kind].options().values():
+        texts = [text_of(kind, option, rng) for _ in range(200)]
+        assert {value_class(option, text) for text in texts} <= {*classes_of(kind, option)}
+
+
+def test_units_are_the_same_in_every_process():
+    code = (
+        "from mxdot.model.units import KINDS; from mxdot.verify.soak.random_units import draw; "
+        f"print([draw(kind, number)[1] for kind in KINDS for number in range({COUNT})])"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE, check=True,
+        ).stdout
+        for seed in "12"
+    )  # fmt: skip
+    assert first == second
+
+
 def test_another_file(tmp_path):
     (tmp_path / "random.json").write_text("{}")
     with pytest.raises(ValueError, match=r"random\.json must hold what was drawn"):
@@ -58,9 +104,11 @@ def test_a_failure_prints_the_command_and_the_next_run_goes_on(tmp_path, monkeyp
     assert (tmp_path / "build" / "soak" / "random-uncovered.txt").is_file()
 
 
-def test_options_of_other_soaks(capsys):
-    assert main(["sim", "soak", "--random", "--full"]) == 2
-    assert "full must be left out with random" in capsys.readouterr().err
+@pytest.mark.parametrize("words", [["--full"], ["--seed", "0"]])
+def test_options_of_other_soaks(words, capsys, monkeypatch):
+    monkeypatch.setattr(random_units, "run", lambda *_: True)
+    assert main(["sim", "soak", "--random", *words]) == 2
+    assert f"{words[0][2:]} must be left out with random" in capsys.readouterr().err
 
 
 def test_words_are_those_of_the_command_line(capsys):

@@ -78,7 +78,7 @@ ELSEWHERE = ("cycles_have_one_name", "cycles_counted_once")
 OF_BUS = ("s_axil_", "b_", "r_")
 """Names of a matrix unit's assertions about its registers begin so; others have another claim."""
 WITH_X = ("dot", "dot-loop", "dot-i2", "quantize", "quantize-beats")
-"""Units for which it proves that nothing is X."""
+"""Units of which the assertions about X are proved too."""
 BUGS = {f"{name}-x": ("_register_valid <= 1'b0;", "_register_valid <= 1'bx;") for name in WITH_X}
 """Bugs of claims that have not their unit's."""
 BUGS["matmul-c"] = ("CYCLES_register + 48'h1", "CYCLES_register + 48'h2")

@@ -1,8 +1,8 @@
 """Units drawn at random from all that the command line accepts, simulated by `mxdot sim`.
 
 Each option of a kind draws from its own description (model/units/options.py); options that describe
-no list or range of values draw from `TEXTS`. What was drawn is counted by pairs of options with
-their values, and pairs that a kind has not had yet are listed.
+no list or range of values draw from `TEXTS`. Units are counted by pairs of options with their
+values, and pairs that no unit of a kind had are listed.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,23 @@ MOST = {"lanes": 8, "block": 8, "rows": 2, "columns": 2, "depth": 64, "scale_blo
 WEIGHTS = {"dot": 4, "quantize": 3, "dot-quantize": 2, "matmul": 1}
 
 
-def _numbers(*values: int) -> Callable[[random.Random], str]:
-    return lambda rng: str(rng.choice(values))
+@dataclass(frozen=True)
+class Texts:
+    """Texts of an option whose description has no list nor range."""
+
+    draw: Callable[[random.Random], str]
+    samples: Sequence[str]
+    """A text of every class that `draw` gives, as `value_class` names classes."""
+
+
+def _numbers(*values: int) -> Texts:
+    return Texts(lambda rng: str(rng.choice(values)), [*map(str, values)])
 
 
 def _pairs(rng: random.Random) -> str:
     pairs = (f"{rng.choice([*FORMATS])}x{rng.choice([*FORMATS])}" for _ in range(3))
     one = [rng.choice([*FORMATS]), next(pairs)]
-    return ",".join({rng.choice(one), *list(pairs)[: rng.choice([0, 0, 0, 1, 2])]})
+    return ",".join(dict.fromkeys([rng.choice(one), *list(pairs)[: rng.choice([0, 0, 0, 1, 2])]]))
 
 
 def _rule(rng: random.Random) -> str:
@@ -62,15 +71,28 @@ def _rule(rng: random.Random) -> str:
     ])  # fmt: skip
 
 
-def _list(names: Sequence[str]) -> Callable[[random.Random], str]:
-    return lambda rng: ",".join(rng.sample(names, min(len(names), rng.choice([1, 1, 2, 3]))))
+def _list(names: Sequence[str]) -> Texts:
+    def draw(rng: random.Random) -> str:
+        return ",".join(rng.sample(names, min(len(names), rng.choice([1, 1, 2, 3]))))
+
+    return Texts(draw, [*names, ",".join(names[:2])])
 
 
 _BYTES = _numbers(1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 64)
-TEXTS: dict[str, Callable[[random.Random], str]] = {
-    "--format": _pairs,
+_QUANTIZED = _list([*FORMATS, *SCHEME_INTEGERS])
+TEXTS: dict[str, Texts] = {
+    "--format": Texts(
+        _pairs, [*FORMATS, *(f"{a}x{b}" for a in FORMATS for b in FORMATS), "int8,int4"]
+    ),
     "--to": _list([*FORMATS]),
-    "--accumulator": _rule,
+    "--accumulator": Texts(
+        _rule,
+        [
+            "exact", "int32", "float32", "float16", "bfloat16", "aligned:1", "fused:1",
+            *(f"{rule}:1:{running}" for rule in ("aligned", "fused") for running in RUNNING),
+            "fixed:2:1", "fixed:2:1:wrap", "rvbna:2", *MACHINES,
+        ],
+    ),
     "--stages": _numbers(*range(1, 31)),
     "--quantizer-stages": _numbers(*range(1, 13)),
     "--result": _list([*OUTPUTS, *INTEGER_OUTPUTS]),
@@ -79,16 +101,19 @@ TEXTS: dict[str, Callable[[random.Random], str]] = {
     "--beats": _numbers(1, 2, 4, 8, 16, 32),
     "--select": _numbers(*range(1, 13)),
     **{f"--{side}-bytes": _BYTES for side in "abcd"},
-}
-"""Texts of options whose descriptions have no list nor range, by the command line's spelling."""
+}  # fmt: skip
+"""Texts by the command line's spelling of their options."""
+
+
+def texts_of(kind: str, option: Option) -> Texts:
+    """Texts of an option whose description has no list nor range; KeyError for another."""
+    return _QUANTIZED if (kind, option.flag) == ("quantize", "--format") else TEXTS[option.flag]
 
 
 def text_of(kind: str, option: Option, rng: random.Random) -> str:
     """A value of an option as the command line has it; KeyError for one that cannot be drawn."""
     if option.is_switch:
         return option.flag
-    if kind == "quantize" and option.flag == "--format":
-        return _list([*FORMATS, *SCHEME_INTEGERS])(rng)
     most = MOST.get(option.keyword)
     if option.choices:
         usual = [v for v in option.choices if not most or not isinstance(v, int) or v <= most]
@@ -97,7 +122,7 @@ def text_of(kind: str, option: Option, rng: random.Random) -> str:
         low, high = option.limits
         high = min(high, most or high) if rng.random() < 7 / 8 else high
         return str(rng.choice([low, high, rng.randint(low, high)]))
-    return TEXTS[option.flag](rng)
+    return texts_of(kind, option).draw(rng)
 
 
 def draw(kind: str, number: int) -> tuple[UnitConfig, dict[str, str]]:
@@ -143,7 +168,7 @@ def words_of(kind: str, given: dict[str, str]) -> list[str]:
 
 
 def value_class(option: Option, text: str | None) -> str:
-    """What counts as one value: without the numbers of a rule, by size of a number."""
+    """Name of all values that count as one: a rule's without numbers, a number's by size."""
     if text is None:
         return ABSENT
     if option.is_switch or option.choices:
@@ -151,6 +176,20 @@ def value_class(option: Option, text: str | None) -> str:
     if text.lstrip("-").isdigit():
         return f"2^{int(text).bit_length()}" if int(text) > 1 else text
     return "several" if "," in text else re.sub(r":-?\d+", ":N", text)
+
+
+def classes_of(kind: str, option: Option) -> list[str]:
+    """All classes of an option's values, with `ABSENT`."""
+    if option.is_switch:
+        texts: Sequence[str | int] = [option.flag]
+    elif option.choices:
+        texts = option.choices
+    elif option.limits is not None:
+        low, high = option.limits
+        texts = [low, *(2**n for n in range(high.bit_length()) if 2**n > low)]
+    else:
+        texts = texts_of(kind, option).samples
+    return [ABSENT, *dict.fromkeys(value_class(option, str(text)) for text in texts)]
 
 
 def pairs_of(kind: str, given: dict[str, str]) -> list[str]:
@@ -162,7 +201,7 @@ def pairs_of(kind: str, given: dict[str, str]) -> list[str]:
 
 @dataclass
 class Drawn:
-    """What was drawn of each kind; kept in a file, so that a soak goes on where one stopped."""
+    """Counts of units and pairs of each kind, in a file: the next soak goes on from there."""
 
     path: Path
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -188,19 +227,11 @@ class Drawn:
         write_file(self.path, json.dumps(values | {"pairs": self.pairs}, indent=1) + "\n")
 
     def uncovered(self, kind: str) -> list[str]:
-        """Pairs of values that were drawn, never together."""
-        values: dict[str, set[str]] = {}
-        for pair in self.pairs[kind]:
-            for value in pair.split(" & "):
-                values.setdefault(value.split(" ")[0], set()).add(value)
-        flags = [o.flag for o in KINDS[kind].options().values() if o.flag in values]
-        every = (
-            f"{a} & {b}"
-            for one, other in combinations(flags, 2)
-            for a in sorted(values[one])
-            for b in sorted(values[other])
-        )
-        return [pair for pair in every if pair not in self.pairs[kind]]
+        """Pairs of values that no unit had; some of them fit no unit."""
+        options = KINDS[kind].options().values()
+        values = [[f"{o.flag} {c}" for c in classes_of(kind, o)] for o in options]
+        every = (pair for two in combinations(values, 2) for pair in product(*two))
+        return [name for pair in every if (name := " & ".join(pair)) not in self.pairs[kind]]
 
 
 def run(directory: Path, hours: float, count: int, program: str) -> bool:
@@ -215,10 +246,11 @@ def run(directory: Path, hours: float, count: int, program: str) -> bool:
             rng = random.Random(sum(drawn.numbers.values()))
             kind = rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
             _simulate(drawn, kind, count, program)
-    lines = [f"{kind}: {pair}" for kind in KINDS for pair in drawn.uncovered(kind)]
+    uncovered = {kind: drawn.uncovered(kind) for kind in KINDS}
+    lines = [f"{kind}: {pair}" for kind, pairs in uncovered.items() for pair in pairs]
     write_file(directory / "random-uncovered.txt", "".join(f"{line}\n" for line in lines))
     for kind, number in drawn.numbers.items():
-        left = len(drawn.uncovered(kind))
+        left = len(uncovered[kind])
         print(f"{kind}: {number} units, {len(drawn.pairs[kind]):,} pairs, {left:,} not yet")
     print(f"pairs without a unit: {directory / 'random-uncovered.txt'}")
     return len(drawn.failed) == before
@@ -247,7 +279,7 @@ def _simulate(drawn: Drawn, kind: str, count: int, program: str) -> None:
 
 
 def simulated(words: list[str]) -> subprocess.CompletedProcess[str]:
-    """What a command of mxdot does, in a process of its own."""
+    """Run a command of mxdot in its own process."""
     return subprocess.run(
         [sys.executable, "-m", "mxdot.cli", *words],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

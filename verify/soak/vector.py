@@ -4,7 +4,7 @@
      "timing": {"gap": 0, "stall": 0, "seed": 1}, "items": [{...}], "wrong": 0,
      "found": {"unit": "...", "seed": 1, "count": 100000, "where": "...", "got": [], "want": []}}
 
-What results should be is the golden model's to say when the vector is replayed.
+The golden model computes the right results when the vector is replayed.
 """
 
 import json

@@ -11,7 +11,7 @@ from mxdot.cli import main
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.synth import Flow, SynthesisError, energy, measure, measure_netlist, tools, wires
-from mxdot.synth.flow import library_of
+from mxdot.synth.flow import digest_of, library_of
 from mxdot.synth.processes import PROCESSES
 from mxdot.synth.static_timing import time_netlist
 from mxdot.util.yosys import Bit, Cell, Netlist
@@ -118,6 +118,16 @@ def test_energy_with_wires(cache):
     assert wired.to_dict()["wires"] == "model"
     assert wired.parts["switching"] > 1.1 * plain.parts["switching"]
     assert wired.sections["align"] > plain.sections["align"]
+
+
+def test_an_energy_of_other_wires_is_another(cache, monkeypatch):
+    work = {"streams": 4, "cycles": 12, "clock_ps": 20_000.0, "cache_dir": cache}
+    flow, process = replace(ASAP7, wires="model"), PROCESSES["asap7"]
+    plain = digest_of(ASAP7)
+    thin = energy(UNIT, flow, **work)
+    monkeypatch.setitem(PROCESSES, "asap7", replace(process, wire_ff=2 * process.wire_ff))
+    assert energy(UNIT, flow, **work).parts["switching"] > 1.1 * thin.parts["switching"]
+    assert digest_of(ASAP7) == plain
 
 
 PROGRAM = """#!/bin/sh

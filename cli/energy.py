@@ -36,7 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--sections",
         action="store_true",
-        help="the energy of each section too, by a second synthesis",
+        help="the energy of each section too, by a second synthesis; with wires for --effort area "
+        "without a target",
     )
     parser.add_argument(
         "--data",
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, and write the component; the exit status."""
     from ..hw.verilog import default_top, generate
     from ..synth import energy, measure
+    from ..synth.asic import check_sections
     from ..synth.component import component
 
     config = unit_of(DotConfig, args)
@@ -83,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
     (flow,) = flows
     if args.component is not None and flow.kind != "cells":
         raise ValueError("a component needs a process or a library, not the flow gates")
+    if args.sections:
+        check_sections(flow, "speed" if flow.target_ps else flow.effort)
     result = energy(
         config,
         flow,

@@ -211,6 +211,15 @@ def test_commands_to_paste_have_no_control_characters(word):
     assert done.stdout.decode() == word
 
 
+@pytest.mark.parametrize("option", ["--list", "--dry-run"])
+@pytest.mark.parametrize("command", ["sim", "sim dot", "verify formal", "verify coverage"])
+def test_json_of_no_results_is_refused(command, option, tmp_path, capsys):
+    file = tmp_path / "x.json"
+    said = refusal(capsys, *command.split(), option, "--json", file)
+    assert said == f"json has no effect with {option}, which runs nothing"
+    assert not file.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

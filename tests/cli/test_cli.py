@@ -238,6 +238,28 @@ def test_a_file_inside_a_file_is_refused_before_any_work(arguments, name, tmp_pa
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        "sim",
+        "verify formal --only nothing",
+        "compare columns",
+        "compute --machine h100-fp8 x.npy y.npy",
+        "energy --flow gates",
+    ],
+)
+def test_json_that_cannot_be_written_is_refused_before_any_work(
+    arguments, tmp_path, monkeypatch, capsys
+):
+    """Root may write everywhere, so the answer of the operating system is a stand-in."""
+    asked = []
+    monkeypatch.setattr("os.access", lambda *question: asked.append(question))
+    file = tmp_path / "a" / "x.json"
+    said = refusal(capsys, *arguments.split(), "--json", file)
+    assert said == f"json must be a file that can be written, not {file}"
+    assert asked == [(tmp_path, os.W_OK)]
+
+
+@pytest.mark.parametrize(
     ("arguments", "name"),
     [("vectors --hex", "hex"), ("array -o", "output"), ("compare -o", "output")],
 )

@@ -16,7 +16,7 @@ from ..model.formats import BLOCK_SCALES, E8M0, MX_FORMATS
 from ..model.formats.table import pairs_text
 from ..model.quantize import BLOCK, SCALE_RULES
 from ..util.files import write_file
-from .output import add_json_option, is_json_printed, write_json_file
+from .output import add_json_option, check_json_file, is_json_printed, write_json_file
 from .places import output_file
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     from .operands import formats_for, load_sources, operand
 
     output_file("output", args.output)
-    output_file("json", args.json)
+    check_json_file(args)
     if args.output is not None and args.output.suffix not in ENDS:
         raise ValueError(f"output must end with {' or '.join(ENDS)}, not {str(args.output)!r}")
     rule = _rule(args)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..model import DotConfig
 from ..synth import SYNTHESES
 from ..util.files import write_file
-from .output import add_json_option, is_json_printed, write_json_file
+from .output import add_json_option, check_json_file, is_json_printed, write_json_file
 from .places import output_file
 from .synthesis import add_synthesis_options, flows_of
 from .unit_options import add_options, unit_of
@@ -36,7 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--sections",
         action="store_true",
-        help="the energy of each section too, by a second synthesis",
+        help="the energy of each section too, by a second synthesis; with wires for --effort area "
+        "without a target",
     )
     parser.add_argument(
         "--data",
@@ -65,10 +66,12 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, and write the component; the exit status."""
     from ..hw.verilog import default_top, generate
     from ..synth import energy, measure
+    from ..synth.asic import check_sections
     from ..synth.component import component
 
     config = unit_of(DotConfig, args)
     output_file("component", args.component)
+    check_json_file(args)
     flows = flows_of(
         args,
         "cells",
@@ -83,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
     (flow,) = flows
     if args.component is not None and flow.kind != "cells":
         raise ValueError("a component needs a process or a library, not the flow gates")
+    if args.sections:
+        check_sections(flow, "speed" if flow.target_ps else flow.effort)
     result = energy(
         config,
         flow,

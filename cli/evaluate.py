@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..model.errors import one_line
 from .backends import run_resumable
 from .compare.scheme_options import add_scheme_options, chosen, names_in
-from .output import add_json_option, is_json_printed, write_json_file
-from .places import output_directory, output_file
+from .output import add_json_option, check_json_file, is_json_printed, write_json_file
+from .places import output_directory
 from .refusals import refuse
 from .terminal import console
 
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     choice("metric", args.metric, METRICS)
     _refuse_unused(args)
     output_directory("output", args.output)
-    output_file("json", None if is_json_printed(args) else args.json)
+    check_json_file(args)
     if args.machine is not None:
         named = machine_recipes(names_in(args.machine))
         return run_resumable(lambda: _machines(args, named), args.output)

@@ -35,6 +35,11 @@ def is_json_printed(args: argparse.Namespace) -> bool:
     return args.json == PRINTED
 
 
+def check_json_file(args: argparse.Namespace) -> None:
+    """ValueError, for the start of a command, unless `--json` can be written."""
+    output_file("json", None if is_json_printed(args) else args.json)
+
+
 def write_json_file(args: argparse.Namespace, content: Any) -> None:
     """Print or write `content` as `--json` says, and say where; nothing without the option."""
     if args.json is None:
@@ -42,5 +47,5 @@ def write_json_file(args: argparse.Namespace, content: Any) -> None:
     if is_json_printed(args):
         print(json.dumps(strict(content), indent=1, allow_nan=False))
         return
-    output_file("json", args.json)
+    check_json_file(args)
     print(one_line(str(write_json(args.json, content))))

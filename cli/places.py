@@ -20,6 +20,10 @@ def output_file(name: str, path: Path | None) -> None:
     place = _first_there(path.parent)
     if not place.is_dir():
         raise ValueError(f"{name} must be a file in a directory, and {place} is none: {path}")
+    target = Path(os.path.realpath(path))
+    is_device = target.exists() and not target.is_file()
+    if not os.access(target if is_device else _first_there(target.parent), os.W_OK):
+        raise ValueError(f"{name} must be a file that can be written, not {path}")
 
 
 def _first_there(path: Path) -> Path:

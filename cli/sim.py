@@ -10,6 +10,7 @@ from .backends import add_backend_options, backend, check_backend, listing
 from .output import add_json_file_option
 from .places import output_file
 from .program import program, quoted
+from .refusals import refuse_results
 from .simulators import SIMULATORS, is_alternative, supported_units
 from .unit_options import add_kinds, unit_of
 
@@ -144,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     check_backend(args)
+    refuse_results(args)
     output_file("json", args.json)
     for name, low, high in (
         ("seed", 0, 2**63 - 1),

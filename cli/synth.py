@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..model.files import read_text
 from ..synth import LARGEST_VERILOG, SYNTHESES
-from .output import add_json_option, is_json_printed, write_json_file
+from .output import add_json_option, check_json_file, is_json_printed, write_json_file
 from .refusals import refuse
 from .synthesis import add_synthesis_options, flows_of
 
@@ -103,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
         refuse(args, ["json"], "with --script, which synthesises nothing")
         print("\n".join(script(text, args.top, flow, **options) for flow in flows), end="")
         return 0
+    check_json_file(args)
     costs = []
     for flow in flows:
         cost = measure(text, args.top, flow, cache_dir=args.cache, limit=args.limit, **options)

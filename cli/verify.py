@@ -10,7 +10,7 @@ from . import soak
 from .backends import add_backend_options, backend, check_backend, run_resumable
 from .output import add_json_file_option, write_json_file
 from .places import output_file
-from .refusals import refuse
+from .refusals import refuse_results
 
 if TYPE_CHECKING:
     from ..verify.command import Session
@@ -58,8 +58,7 @@ def _run(args: argparse.Namespace, directory: Path, check: Callable[["Session"],
     from ..verify.command import Session
 
     check_backend(args)
-    if args.list:
-        refuse(args, ["json"], "with --list, which runs nothing")
+    refuse_results(args)
     output_file("json", args.json)
     yosys_version()  # ModuleNotFoundError before any work
     local = processes(args.jobs)

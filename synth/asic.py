@@ -16,7 +16,7 @@ from .opensta import RESET, abc_delay, sta_delay
 from .processes import PROCESSES
 from .scripts import CONSTRAINTS, PREPARED, Design, latches, mapped, mapped_on, prepared
 from .static_timing import Surroundings, time_netlist
-from .tools import run_yosys, sta_version, yosys_version
+from .tools import placer_version, run_yosys, sta_version, yosys_version
 from .wires import core_side, with_lengths
 
 
@@ -66,6 +66,15 @@ def first_attempt(flow: Flow) -> tuple[str, float | None]:
     if flow.target_ps:
         return "area", float(flow.target_ps)
     return flow.effort, None if flow.aim_ps is None else float(flow.aim_ps)
+
+
+def check_sections(flow: Flow, effort: str) -> None:
+    """ValueError unless the energy of sections can be that of a netlist mapped by `effort`."""
+    if flow.wires is not None and effort != "area":
+        raise ValueError(
+            "effort must be area, without a target, for the energy of sections with wires, "
+            f"not {effort}"
+        )
 
 
 def adders_of(verilog: str, flow: Flow) -> tuple[str, str]:
@@ -172,7 +181,8 @@ class Asic:
         delay = time_netlist(netlist, library, self.around, RESET.fullmatch).delay_ps
         clock = 1e6 / delay if cost.fmax_mhz and delay else None
         extra = cost.extra | _wires(self.flow, netlist, library)
-        return replace(cost, delay_ps=delay, fmax_mhz=clock, extra=extra), netlist
+        tool = _named([cost.tool, _placer(self.flow)])
+        return replace(cost, delay_ps=delay, fmax_mhz=clock, extra=extra, tool=tool), netlist
 
     def wired(self, netlist: Netlist, library: Library) -> Netlist:
         """The netlist with the lengths of its wires, where the flow has wires."""
@@ -205,10 +215,18 @@ class Asic:
         No section is asked to be faster than the whole: alone it would be made as fast as possible.
         """
         aim = found.abc_ps if found.effort in ("speed", "balanced") else found.aim
-        return sections(self.kept(found.effort, aim), _measure(found.library))
+        return sections(self._kept(found.effort, aim), _measure(found.library))
 
     def kept(self, effort: str, aim: float | None) -> dict[str, Netlist]:
-        """Map with the instances of the top apart; the modules as `load` reads them."""
+        """Map with the instances of the top apart; the modules as `load` reads them.
+
+        aim: for `area` ABC's target, otherwise the delay of the whole. ValueError for a delay with
+        wires, which ABC does not see.
+        """
+        check_sections(self.flow, effort)
+        return self._kept(effort, aim)
+
+    def _kept(self, effort: str, aim: float | None) -> dict[str, Netlist]:
         script = mapped(self.design, self.flow, effort, aim, keep=True, adders=bool(self.adders))
         run_yosys(script, self.directory, self.design.source, self.limit)
         return load(self.directory / "netlist.json")
@@ -245,10 +263,22 @@ class Asic:
             fmax_mhz=1e6 / found.delay_ps if timed and found.delay_ps else None,
             stages={name: part.area for name, part in parts.items()},
             extra=extra,
-            tool="; ".join(
-                filter(None, [yosys_version(), who if self.flow.timing == "opensta" else None])
+            tool=_named(
+                [
+                    yosys_version(),
+                    who if self.flow.timing == "opensta" else None,
+                    _placer(self.flow),
+                ]
             ),
         )
+
+
+def _placer(flow: Flow) -> str | None:
+    return placer_version() if flow.wires == "placed" else None
+
+
+def _named(tools: list[str | None]) -> str:
+    return "; ".join(filter(None, tools))
 
 
 def _wires(flow: Flow, netlist: Netlist, library: Library) -> dict[str, Any]:

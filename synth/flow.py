@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import zlib
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ from . import gates
 from .errors import SynthesisError
 from .liberty import Library, merged, parse
 from .processes import GATES, NAMES, PROCESSES
-from .wires import WIRES, wire_load
+from .wires import WIRES, inputs, wire_load
 
 KINDS = ("gates", "cells", "xilinx", "ecp5")
 EFFORTS = ("area", "balanced", "speed")
@@ -229,10 +230,12 @@ def library_of(flow: Flow) -> Library:
 
 
 def digest_of(flow: Flow) -> str:
-    """A hash of a library's texts."""
+    """A hash of a library's texts, and of its wires where the flow has them."""
     digest = hashlib.sha256()
     for _, _, text in files_of(flow):
         digest.update(hashlib.sha256(text).digest())
+    if flow.wires is not None and flow.process is not None:
+        digest.update(json.dumps(inputs(flow.wires, PROCESSES[flow.process])).encode())
     return digest.hexdigest()
 
 

@@ -19,11 +19,9 @@ from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .errors import TargetMissedError, naming
 from .flow import Cost, Flow, digest_of
-from .processes import PROCESSES
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
-from .tools import nextpnr_version, placer_version, yosys_version
-from .wires import CODE as WIRE_CODE
+from .tools import nextpnr_version, yosys_version
 
 FORMAT = 1
 """Version of the entries; a new number makes all existing ones unknown."""
@@ -226,10 +224,6 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
         library = digest_of(flow)
         tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
         tools += [_own_timing()] if flow.kind == "cells" else []
-        if flow.wires is not None:
-            process = PROCESSES[flow.process or ""]
-            placer = placer_version() if flow.wires == "placed" else None
-            tools += [_code(WIRE_CODE), placer, process.wire_ff, process.wire_ohm, process.row_um]
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None

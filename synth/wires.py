@@ -8,8 +8,11 @@ mean of placements, by the net's cells and the netlist's. Both are for a process
 capacitance and resistance of a micrometre. Clocks are ideal and have no wires.
 """
 
+import hashlib
 import json
 from collections import defaultdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +24,7 @@ from .errors import SynthesisError, naming
 from .liberty import FF_OHM_PS, Library
 from .netlist import clocks, named_inputs
 from .processes import Process
-from .tools import run_placer
+from .tools import placer_version, run_placer
 
 WIRES = ("model", "placed")
 UTILISATION = 0.7
@@ -31,6 +34,14 @@ REACH, GROWTH, SPREAD = 0.34, 0.3, 0.63
 the side of the core over the square root of its cells. `tools/wire_lengths.py` fits them."""
 CODE = ("wires.py", "place_cells.py")
 """Files that decide lengths."""
+
+
+def inputs(wires: str, process: Process) -> list[Any]:
+    """Everything that the wires of a netlist depend on, as plain JSON types."""
+    code = b"".join(Path(__file__).with_name(name).read_bytes() for name in CODE)
+    placer = placer_version() if wires == "placed" else None
+    facts = [process.wire_ff, process.wire_ohm, process.row_um]
+    return [hashlib.sha256(code).hexdigest(), placer, *facts]
 
 
 def wire_load(process: Process, library: Library) -> WireLoad:

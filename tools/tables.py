@@ -151,12 +151,12 @@ def sections() -> str:
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Distinct texts, in their order; words that all begin with, once; the ends of a long list."""
+    """Distinct texts, in their order; words that all begin with, once."""
     distinct = list(dict.fromkeys(texts))
     start = distinct[0].rpartition(" ")[0] + " "
     if all(text.startswith(start) for text in distinct):
         distinct[1:] = [text.removeprefix(start) for text in distinct[1:]]
-    return f"{distinct[0]} to {distinct[-1]}" if len(distinct) > 5 else ", ".join(distinct)
+    return ", ".join(distinct)
 
 
 def schemes() -> str:

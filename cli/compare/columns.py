@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..output import add_json_option, is_json_printed, write_json_file
+from ..output import add_json_option, check_json_file, is_json_printed, write_json_file
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -22,6 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the table."""
     from ...compare.studies.outputs import schema, schema_markdown
 
+    check_json_file(args)
     if not is_json_printed(args):
         print(schema_markdown(), end="")
     write_json_file(args, schema())

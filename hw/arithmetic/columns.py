@@ -152,7 +152,7 @@ class Columns:
         self.constant = 0
         self.adders = AdderRows(m, name)
         self.words: list[Value] | None = [] if is_plain() else None
-        """What to add by `+`; None with full adders."""
+        """Terms that `+` adds; None with full adders."""
 
     def add(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
         """Add an unsigned word x 2^place, without the bits beyond the width."""

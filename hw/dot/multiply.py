@@ -55,7 +55,7 @@ def of_lane(value: Any, lane: int, widths: Widths) -> Any:
 
 
 def named_bias(m: Module, bias: int) -> Value:
-    """What `top_exponent` adds to the scale, as a constant with a name."""
+    """Bias that `top_exponent` adds to the scale, as a constant with a name."""
     return constant(m, "TOP_BIAS", bias, signed(EXPONENT_BITS))
 
 

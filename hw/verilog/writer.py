@@ -14,7 +14,7 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Remarks:
-    """What each module computes, by its name. A section's instances repeat it."""
+    """Function of each module, by its name. A section's instances repeat it."""
 
     modules: Mapping[str, str]
     sections: Container[str]

@@ -96,8 +96,8 @@ class DotConfig(UnitConfig):
         words="{}",
         part="{}",
         help="float32, bfloat16, float16; of int32 sums int32, FLOAT:scale, INT:shift, "
-        "INT:multiply[:BITS] by a multiplier of 4 to 31 bits and a shift; INT is int8_full, "
-        "int8_symmetric, uint8, int4_full or int4_symmetric",
+        "INT:multiply[:BITS] by a multiplier of BITS (4 to 31, default 31) and a shift; INT is "
+        "int8_full, int8_symmetric, uint8, int4_full or int4_symmetric",
     )
     status: bool = option(default=True, flag="--no-status", help="leave the five flag outputs out")
     load_c: bool = option(

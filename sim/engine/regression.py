@@ -163,10 +163,11 @@ class _Regression:
         for path in (directory / _RESULTS, *directory.glob(f"{_COVERAGE}.*")):
             with replacing(self.settings.directory / path.name) as copy:
                 shutil.copyfile(path, copy)
+        passed = summary(ordered, seconds, coverage)
         if self.settings.json is not None:
             write_results(ordered, self.seed, seconds, coverage, self.settings.json)
-        (directory / _STATE).unlink()
-        return summary(ordered, seconds, coverage)
+        (directory / _STATE).unlink()  # after the last file that may fail
+        return passed
 
     def _unfinished_seed(self, directory: Path) -> int | None:
         """The seed of an unfinished run of these units and settings; None for any other run."""

@@ -211,6 +211,15 @@ def test_commands_to_paste_have_no_control_characters(word):
     assert done.stdout.decode() == word
 
 
+@pytest.mark.parametrize("option", ["--list", "--dry-run"])
+@pytest.mark.parametrize("command", ["sim", "sim dot", "verify formal", "verify coverage"])
+def test_json_of_no_results_is_refused(command, option, tmp_path, capsys):
+    file = tmp_path / "x.json"
+    said = refusal(capsys, *command.split(), option, "--json", file)
+    assert said == f"json has no effect with {option}, which runs nothing"
+    assert not file.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
@@ -226,6 +235,28 @@ def test_a_file_inside_a_file_is_refused_before_any_work(arguments, name, tmp_pa
         f"{name} must be a file in a directory, and {tmp_path}/afile is none: "
         f"{tmp_path}/afile/b/x.v"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "sim",
+        "verify formal --only nothing",
+        "compare columns",
+        "compute --machine h100-fp8 x.npy y.npy",
+        "energy --flow gates",
+    ],
+)
+def test_json_that_cannot_be_written_is_refused_before_any_work(
+    arguments, tmp_path, monkeypatch, capsys
+):
+    """Root may write everywhere, so the answer of the operating system is a stand-in."""
+    asked = []
+    monkeypatch.setattr("os.access", lambda *question: asked.append(question))
+    file = tmp_path / "a" / "x.json"
+    said = refusal(capsys, *arguments.split(), "--json", file)
+    assert said == f"json must be a file that can be written, not {file}"
+    assert asked == [(tmp_path, os.W_OK)]
 
 
 @pytest.mark.parametrize(

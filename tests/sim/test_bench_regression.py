@@ -126,6 +126,18 @@ def test_results_as_json(monkeypatch, tmp_path, errors):
     assert (unit["compared"], unit["errors"]) == (10, errors)
 
 
+def test_results_that_cannot_be_written_leave_the_verdict(monkeypatch, tmp_path, capsys):
+    """The next run of the same seed writes them, without simulating again."""
+    fake_runs(monkeypatch, good())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"x\.json"):
+        run_regression([SMALL], replace(settings(tmp_path), json=tmp_path / "file" / "x.json"))
+    assert "all passed" in capsys.readouterr().out
+    fake_runs(monkeypatch)
+    assert run_regression([SMALL], replace(settings(tmp_path), json=tmp_path / "x.json"))
+    assert json.loads((tmp_path / "x.json").read_text())["passed"]
+
+
 def test_no_units(tmp_path):
     with pytest.raises(ValueError, match="there must be at least one unit to simulate, not none"):
         run_regression([], settings(tmp_path))

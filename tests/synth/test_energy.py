@@ -310,6 +310,7 @@ def test_the_command_says_what_a_product_costs(cache, capsys, tmp_path):
         (["--flow", "xilinx"], "a netlist of cells is for the flows gates and cells, not xilinx"),
         (["--process", "tsmc"], "process must be one of"),
         (["--process", "gates", "--component", "unit.py"], "a component needs a process"),
+        (["--process", "ihp", "--wires", "model", "--sections"], "effort must be area, without a"),
     ],
 )
 def test_bad_options_are_one_line(options, message, cache, capsys, tmp_path, monkeypatch):

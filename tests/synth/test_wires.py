@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,10 @@ from mxdot.cli import main
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.synth import Flow, SynthesisError, energy, measure, measure_netlist, tools, wires
-from mxdot.synth.flow import library_of
+from mxdot.synth.asic import Asic
+from mxdot.synth.flow import digest_of, library_of
 from mxdot.synth.processes import PROCESSES
+from mxdot.synth.scripts import Design
 from mxdot.synth.static_timing import time_netlist
 from mxdot.util.yosys import Bit, Cell, Netlist
 
@@ -120,6 +123,16 @@ def test_energy_with_wires(cache):
     assert wired.sections["align"] > plain.sections["align"]
 
 
+def test_an_energy_of_other_wires_is_another(cache, monkeypatch):
+    work = {"streams": 4, "cycles": 12, "clock_ps": 20_000.0, "cache_dir": cache}
+    flow, process = replace(ASAP7, wires="model"), PROCESSES["asap7"]
+    plain = digest_of(ASAP7)
+    thin = energy(UNIT, flow, **work)
+    monkeypatch.setitem(PROCESSES, "asap7", replace(process, wire_ff=2 * process.wire_ff))
+    assert energy(UNIT, flow, **work).parts["switching"] > 1.1 * thin.parts["switching"]
+    assert digest_of(ASAP7) == plain
+
+
 PROGRAM = """#!/bin/sh
 if [ "$1" = -c ]; then echo 9.9; exit 0; fi
 {action}
@@ -144,6 +157,24 @@ def test_lengths_of_a_placement(four, library, tmp_path, monkeypatch):
     assert [kind for kind, _ in seen["cells"]] == [0, 0, 0, 1, 1]
     assert [sorted(pins) for _, pins in seen["cells"]][3] == [-1, 4, 5]  # without the clock
     assert seen["kinds"][0][0] == pytest.approx(0.04374 / 0.27)
+
+
+def test_the_tool_of_a_placement_has_its_version(cache, tmp_path, monkeypatch):
+    centres = "import json; print([[0, 0]] * len(json.load(open('job.json'))['cells']))"
+    placer(tmp_path / "python", f'{sys.executable} -c "{centres}" > $3', monkeypatch)
+    text = "module m(input a, b, output y); assign y = ~(a & b); endmodule"
+    plain = measure(text, "m", ASAP7, cache_dir=cache)
+    for limit in (None, 1000):
+        flow = replace(ASAP7, wires="placed", target_ps=limit)
+        assert measure(text, "m", flow, cache_dir=cache).tool == f"{plain.tool}; coriolis-eda 9.9"
+
+
+@pytest.mark.parametrize("effort", ["balanced", "speed"])
+def test_sections_are_not_mapped_for_a_delay_with_wires(effort, tmp_path):
+    flow = replace(ASAP7, wires="model", effort=effort)
+    run = Asic(Design(generate(UNIT), "mxdot_dot", (), False, "m.v"), flow, tmp_path, 60.0)
+    with pytest.raises(ValueError, match=f"^effort must be area, .* with wires, not {effort}$"):
+        run.kept(effort, 100.0)
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,6 @@ def test_results_as_json(limit, passed, monkeypatch, tmp_path, capsys):
     (proof,) = results["results"]
     assert proof["label"].startswith("scale-adder")
     assert capsys.readouterr().out.splitlines()[-1] == "out/f.json"
-    assert main([*words, "--list", "--json", "f.json"]) == 2
-    assert "json has no effect with --list" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

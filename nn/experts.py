@@ -16,6 +16,7 @@ from torch.nn.functional import grouped_mm
 
 from ..model.accumulators import Accumulator
 from ..model.errors import flag
+from . import kept
 from .linear import MXLinear, as_recipe, kernel_name, kernel_of
 from .multiply import FAST
 from .products import LayerProduct, frozen_weight
@@ -51,12 +52,14 @@ class MXExperts(nn.Module):
 
     Each expert multiplies the tokens that go to it as an MXLinear of the recipe would, forwards and
     backwards. A frozen module whose recipe multiplies values and quantises activations row by row
-    takes one grouped product of the library for all experts; others take a product for each.
-    Limits of the recipe must be ``current``.
+    takes one grouped product of the library for all experts, where this has one: sizes must be
+    multiples of 8, tokens take no gradient, and CUDA takes bfloat16 alone. Other passes take a
+    product for each expert. Limits of the recipe must be ``current``.
     """
 
     is_frozen: bool = False
     frozen: dict[str, Tensor | list[Operand]]
+    marks: dict[str, tuple[Tensor, tuple[int, int]]]  # Parameters of `frozen`, as they were
 
     def __init__(self, experts: Any, recipe: Recipe | None = None) -> None:
         """experts: the module that this one stands for; parameters are shared, not copied."""
@@ -67,11 +70,11 @@ class MXExperts(nn.Module):
                 "experts must be a module of stacked expert weights, and limits of the recipe "
                 f"current, not {type(experts).__name__} and {recipe.limits}"
             )
-        kept = dict(vars(experts))
+        own = dict(vars(experts))
         for kind in ("_parameters", "_buffers", "_modules"):
-            kept[kind] = dict(kept[kind])
-        self.__dict__.update(kept)
-        self.kind, self.recipe, self.frozen = type(experts), recipe, {}
+            own[kind] = dict(own[kind])
+        self.__dict__.update(own)
+        self.kind, self.recipe, self.frozen, self.marks = type(experts), recipe, {}, {}
 
     # Weights --------------------------------------------------------------------------------------
 
@@ -95,7 +98,8 @@ class MXExperts(nn.Module):
         first = self._held(projections(self)[0])
         if isinstance(first, nn.ModuleList):
             return f"experts: {kernel_of(first[0])}"
-        if isinstance(self.frozen.get("down_proj"), Tensor):
+        stacked = [x for x in self.frozen.values() if not isinstance(x, list)]
+        if stacked and all(_is_aligned(x, x.dtype) for x in stacked):
             return "grouped_mm (torch)"
         return f"experts: {kernel_name(self.recipe, self._rule(first), first.device)}"
 
@@ -114,6 +118,8 @@ class MXExperts(nn.Module):
     def freeze(self, keep_weight: bool = True) -> "MXExperts":
         """Quantise the weights once, for inference, as `MXLinear.freeze` does.
 
+        A pass that is not compiled quantises changed weights again, except those changed through
+        ``weight.data`` in place, as by ``weight.data.mul_``: freeze again after these.
         keep_weight: False makes of each weight an nn.ModuleList of MXLinear, one for each expert,
         which hold codes alone, and which the state_dict has as ``quantized_down_proj.0.weight``.
         """
@@ -123,16 +129,17 @@ class MXExperts(nn.Module):
             return self
         made = {}
         for name in projections(self):
-            weight = getattr(self, name).requires_grad_(False).detach()
+            weight = getattr(self, name).requires_grad_(False)
             if keep_weight:
-                self.frozen[name] = self._frozen(weight)
+                self._keep(name, weight)
             else:
-                made[name] = nn.ModuleList(map(self._layer, self._experts_of(weight)))
+                parts = self._experts_of(weight.detach())
+                made[name] = nn.ModuleList(map(self._layer, parts))
         for name, layers in made.items():
             delattr(self, name)
             self.add_module(CODES + name, layers)
         if made:
-            self.frozen = {}
+            self.frozen, self.marks = {}, {}
         return self
 
     def unfreeze(self) -> "MXExperts":
@@ -141,8 +148,24 @@ class MXExperts(nn.Module):
             raise ValueError("unfreeze must be of experts frozen with keep_weight=True, not False")
         for name in projections(self):
             getattr(self, name).requires_grad_(True)
-        self.is_frozen, self.frozen = False, {}
+        self.is_frozen, self.frozen, self.marks = False, {}, {}
         return self
+
+    def _keep(self, name: str, weight: Tensor) -> None:
+        self.frozen[name] = self._frozen(weight.detach())
+        self.marks[name] = weight, kept.place(weight)
+
+    def _codes(self, name: str) -> Tensor | list[Operand] | None:
+        """Codes of a frozen weight, new ones where it is changed; None where there are none."""
+        if name not in self.frozen or torch.compiler.is_compiling():
+            return self.frozen.get(name)
+        weight = getattr(self, name)
+        if not isinstance(weight, nn.Parameter):  # of this pass alone, by `functional_call`
+            return self._frozen(weight.detach())
+        before, mark = self.marks[name]
+        if before is not weight or mark != kept.place(weight):
+            self._keep(name, weight)
+        return self.frozen[name]
 
     def _frozen(self, weight: Tensor) -> Tensor | list[Operand]:
         rule = self._rule(weight)
@@ -159,6 +182,12 @@ class MXExperts(nn.Module):
         # A copy: a part would keep the memory of all.
         layer.weight = nn.Parameter(weight.clone(memory_format=torch.contiguous_format))
         return layer.freeze(keep_weight=False)
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """Register as nn.Module does; a weight that replaces a frozen one is quantised."""
+        super().register_parameter(name, param)
+        if param is not None and name in self.frozen:
+            self.freeze()
 
     def _apply(self, fn: Any, recurse: bool = True) -> "MXExperts":
         super()._apply(fn, recurse)
@@ -203,7 +232,7 @@ class MXExperts(nn.Module):
         return y
 
     def _grouped(self, name: str, x: Tensor, ends: Tensor, dtype: torch.dtype) -> Tensor:
-        frozen = self.frozen.get(name)
+        frozen = self._codes(name)
         stacked: Any = frozen if isinstance(frozen, Tensor) else None
         is_plain = not (torch.is_grad_enabled() and x.requires_grad)
         if stacked is not None and is_plain and _is_aligned(stacked, dtype):
@@ -211,7 +240,7 @@ class MXExperts(nn.Module):
             product = grouped_mm(values, stacked.to(dtype).mT, offs=ends.to(torch.int32))
             rows = torch.arange(len(x), device=x.device)
             return product.masked_fill((rows >= ends[-1])[:, None], 0)  # they are not written
-        features, products = self._products(name, dtype)
+        features, products = self._products(name, frozen, dtype)
         made, start = [], 0
         for multiply, end in zip(products, ends.tolist(), strict=True):
             if end > start:
@@ -221,7 +250,7 @@ class MXExperts(nn.Module):
         return torch.cat(made)
 
     def _products(
-        self, name: str, dtype: torch.dtype
+        self, name: str, frozen: Tensor | list[Operand] | None, dtype: torch.dtype
     ) -> tuple[int, list[Callable[[Tensor], Tensor]]]:
         """N, and for each expert what makes (rows, N) of its rows."""
         weight = self._held(name)
@@ -230,14 +259,14 @@ class MXExperts(nn.Module):
             return layers[0].out_features, [layer.multiply for layer in layers]
         features = weight.shape[2 if self.is_transposed else 1]
         parts = [*self._experts_of(weight)]
-        kept = self.frozen.get(name, [None] * len(parts))
+        codes = [None] * len(parts) if frozen is None else frozen
         activation, rule = self.recipe.quantizer("activation"), self._rule(weight)
 
-        def product(part: Tensor, frozen: Operand | None, rows: Tensor) -> Any:
-            rules = features, frozen, rule, activation, self.recipe, dtype
+        def product(part: Tensor, codes: Operand | None, rows: Tensor) -> Any:
+            rules = features, codes, rule, activation, self.recipe, dtype
             return LayerProduct.apply(rows, part, None, None, None, False, *rules)
 
-        return features, [partial(product, *pair) for pair in zip(parts, kept, strict=True)]
+        return features, [partial(product, *pair) for pair in zip(parts, codes, strict=True)]
 
     def extra_repr(self) -> str:
         return f"experts={self.num_experts}, kernel={self.kernel!r}, recipe={self.recipe}"

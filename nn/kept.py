@@ -14,6 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from ..gpu.checks import is_dtensor
+from ..gpu.tensors.container import holds_codes
+
 NO_WRITES = ("requires_grad_", "detach_", "share_memory_")
 IN_PLACE = ("__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")))
 
@@ -29,7 +32,7 @@ class Keeping(Protocol):
 class KeptWeight(nn.Parameter):
     """A Parameter whose changes are seen by the layers that keep its codes (`watch`).
 
-    `nn.Parameter` makes another of its `detach()` or `data`, not of itself.
+    For a plain Parameter of its values, pass `weight.detach()` to `nn.Parameter`.
     """
 
     @property
@@ -91,8 +94,9 @@ def watch(layer: Keeping) -> None:
 
 def note(layer: Keeping) -> None:
     """Take the weight for unchanged from here on, if it is a KeptWeight."""
-    layer.mark = _mark(layer.weight)
-    if layer.mark is not None:
+    layer.mark = None
+    if type(layer.weight) is KeptWeight:
+        layer.mark = place(layer.weight)
         LAYERS.setdefault(layer.weight, WeakSet()).add(layer)
 
 
@@ -103,16 +107,25 @@ def unwatch(layer: Keeping) -> None:
         layers = LAYERS.get(weight, WeakSet())
         layers.discard(layer)
         if not layers:
+            LAYERS.pop(weight, None)  # `swap_tensors` refuses tensors with weak references
             weight.__class__ = nn.Parameter
+
+
+def is_replaced(layer: Keeping) -> bool:
+    """Whether a tensor that is not watched stands where `watch` saw a weight, as in
+    `torch.func.functional_call`. DTensors and codes do not count."""
+    weight = layer.weight
+    plain = not (type(weight) is KeptWeight or is_dtensor(weight) or holds_codes(weight))
+    return layer.mark is not None and plain
 
 
 def is_changed(layer: Keeping) -> bool:
     """Whether the weight that `watch` saw has other values, or may have."""
-    return layer.mark is not None and _mark(layer.weight) not in (None, layer.mark)
+    if layer.mark is None or type(layer.weight) is not KeptWeight:
+        return is_replaced(layer)
+    return place(layer.weight) != layer.mark
 
 
-def _mark(weight: Tensor) -> tuple[int, int] | None:
-    """Memory and version of a kept weight; None for others, which cannot be watched."""
-    if type(weight) is not KeptWeight:
-        return None
+def place(weight: Tensor) -> tuple[int, int]:
+    """Memory and version of a tensor."""
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version

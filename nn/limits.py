@@ -32,7 +32,8 @@ from .recipe import ROLES, Recipe
 KEY = "activation_limits"  # of a layer, and in a state_dict
 HISTORY = "amax_history"  # of a layer, and in a state_dict
 NAMES = {role: f"{role}_limit" for role in ("weight", "activation")}  # of a layer's Parameters
-LARGEST = FLOAT32.largest_finite  # found once: torch.compile would compile again where it is there
+# Cached here: torch.compile recompiles when a first call sets the property.
+LARGEST = FLOAT32.largest_finite
 ITERATIONS = 20  # of OCTAV; twice what its fixed point takes
 
 

@@ -100,9 +100,10 @@ class MXLinear(nn.Linear):
         a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole, and so
         is one that became a DTensor since (`parallelize_module`); freeze again after changing it.
         keep_weight: False puts the codes in the weight's place, as a Parameter that is a container
-        (`MXTensor`, ...), filled up to whole groups. Results are the same. It is saved, loaded into
-        such layers, moved and cut as others are, but not cast; there is no way back, and no
-        gradient for the input. ValueError for a weight that is a DTensor.
+        (`MXTensor`, ...), filled up to whole groups. Results are the same, except of at most 16
+        rows on CUDA, which are summed in another order. It is saved, loaded into such layers, moved
+        and cut as others are, but not cast; there is no way back, and no gradient for the input.
+        ValueError for a weight that is a DTensor.
         Where the schemes have exact INT32 sums, these replace ``fast`` products; INT4 weights of a
         ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
         """
@@ -119,6 +120,7 @@ class MXLinear(nn.Linear):
         if not keep_weight and self.keeps_weight:
             codes = self.codes_of(self.weight.detach())
             if isinstance(codes, Container):  # it has a format
+                kept.unwatch(self)
                 self.weight = nn.Parameter(codes, requires_grad=False)
         if not self.keeps_weight:
             self.frozen = None  # the weight is
@@ -202,7 +204,7 @@ class MXLinear(nn.Linear):
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
-        if self.frozen is not None:
+        if self.is_frozen and self.keeps_weight:
             kept.watch(self)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -224,6 +226,7 @@ class MXLinear(nn.Linear):
         """Load limits as buffers are loaded: keys that the layer does not use are unexpected. Codes
         take the weight's place only in a layer that holds codes."""
         before = self.weight
+        kept.unwatch(self)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
@@ -285,26 +288,34 @@ class MXLinear(nn.Linear):
         if record and not self.limits_begun and self.recipe.limits == "learned":
             static.begin(self, weight=weight, activation=rows)
         rows, x_limit = static.within(self, "activation", rows, record)
-        weight_limit = None
+        weight_limit = frozen = None
         if self.is_frozen:
-            if not torch.compiler.is_compiling() and kept.is_changed(self):
-                self.frozen = None
             weight = weight.detach()
-            if self.frozen is None and not isinstance(weight, Container):
-                self.frozen = self._frozen_weight(weight)
-                if not torch.compiler.is_compiling():
-                    kept.note(self)
+            if not isinstance(weight, Container):
+                frozen = self._codes(weight)
         # Of a frozen layer the backward pass alone looks at it.
         if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
             weight, weight_limit = static.within(self, "weight", weight, record)
         history = self.amax_history if self.recipe.limits == "delayed" else None
-        frozen = None if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
         limits = x_limit, weight_limit, history, record
         product = LayerProduct.apply(
             rows, weight, *limits, features, frozen, self._rule, activation, self.recipe, dtype
         )
         return product.reshape(*x.shape[:-1], features)
+
+    def _codes(self, weight: Tensor) -> Operand:
+        """Codes of a frozen weight: those that are kept, or new ones where it is changed."""
+        compiling = torch.compiler.is_compiling()
+        if not compiling and kept.is_replaced(self):
+            return self._frozen_weight(weight)  # for this pass alone
+        if not compiling and kept.is_changed(self):
+            self.frozen = None
+        if self.frozen is None:
+            self.frozen = self._frozen_weight(weight)
+            if not compiling:
+                kept.note(self)
+        return self.frozen
 
     def add_bias(self, product: Tensor) -> Tensor:
         """`product` plus the bias, if there is one."""

@@ -151,6 +151,58 @@ def test_frozen_saved_and_loaded(recipe, kernel):
     assert torch.nn.functional.cosine_similarity(result.float(), want, dim=-1).min() > 0.99
 
 
+@pytest.mark.parametrize(("name", "size"), [("INNER", 42), ("HIDDEN", 44)])
+def test_kernel_of_sizes_that_the_library_refuses(name, size, monkeypatch):
+    monkeypatch.setitem(globals(), name, size)
+    assert freeze(convert(Block(), Recipe())).experts.kernel == "experts: values (torch)"
+
+
+def assign(experts, weight):
+    experts.down_proj = nn.Parameter(weight)
+
+
+CHANGES = {
+    "copy_": lambda experts, weight: experts.down_proj.copy_(weight),
+    "detach": lambda experts, weight: experts.down_proj.detach().copy_(weight),
+    "data": lambda experts, weight: setattr(experts.down_proj, "data", weight),
+    "parameter": assign,
+    "own dictionary": lambda experts, weight: experts._parameters.update(
+        down_proj=nn.Parameter(weight)
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("recipe", [Recipe(), Recipe("int8_channel", "int8_affine")], ids=str)
+@torch.no_grad()
+def test_changes_of_frozen_weights_are_multiplied_by(recipe, change):
+    block, given = freeze(convert(Block(), recipe)), routed()
+    weight = torch.randn_like(block.experts.down_proj)
+    own = block(*given)
+    replaced = torch.func.functional_call(block, {"experts.down_proj": weight}, given)
+    assert torch.equal(block(*given), own)
+    change(block.experts, weight)
+    result = block(*given)
+    assert torch.equal(result, replaced)
+    assert torch.equal(copy.deepcopy(block)(*given), result)
+    new = convert(Block(), recipe)
+    new.load_state_dict(block.state_dict())
+    assert torch.equal(freeze(new)(*given), result)
+
+
+def test_a_parameter_of_frozen_experts_takes_no_gradient():
+    experts = freeze(convert(Block(), Recipe())).experts
+    assign(experts, torch.randn_like(experts.down_proj))
+    assert not experts.down_proj.requires_grad
+
+
+def test_nothing_is_quantised_twice(monkeypatch):
+    block, given = freeze(convert(Block(), Recipe())), routed()
+    monkeypatch.setattr(MXExperts, "_frozen", lambda *_: pytest.fail("quantised again"))
+    for _ in range(2):
+        block(*given)
+
+
 @torch.no_grad()
 def test_indices_of_other_devices_and_no_tokens():
     block = convert(Block(bias=True), Recipe())

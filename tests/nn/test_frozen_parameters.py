@@ -11,7 +11,7 @@ from devices import on_devices
 from mxdot.gpu import MXTensor, PackedTensor
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
 from mxdot.nn import RECIPES as NAMED
-from mxdot.nn import MXLinear, Recipe, convert, freeze
+from mxdot.nn import MXLinear, Recipe, convert, freeze, kernel_of
 
 RECIPES = {
     "mx": (Recipe(), MXTensor),
@@ -49,7 +49,10 @@ def test_the_bits_of_a_frozen_layer(recipe, kind, dtype, device):
     freeze(net)
     with torch.no_grad():
         for layer, other in zip(net[::2], codes[::2], strict=True):
-            assert torch.equal(other(x), layer(x))
+            want, atol = layer(x), 0.0
+            if kernel_of(other, x[..., 0].numel()).startswith("few_rows"):  # on CUDA
+                atol = 4 * torch.finfo(dtype).eps * want.abs().max().item()  # another order of sums
+            torch.testing.assert_close(other(x), want, rtol=0, atol=atol)
             x = torch.randn(4, 40, device=device, dtype=dtype)
 
 

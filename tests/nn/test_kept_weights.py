@@ -129,3 +129,40 @@ def test_a_weight_is_a_plain_parameter_where_no_layer_keeps_it():
     assert type(layer.weight) is nn.Parameter
     assert layer.weight is tied.weight
     assert layer.weight.requires_grad
+
+
+@pytest.mark.parametrize("name", ["mxfp8", "w8a8"])
+def test_a_replaced_weight_is_multiplied_by(name):
+    layer, x, weight = frozen(RECIPES[name]), torch.randn(3, 64), other()
+    replaced = anew(layer)
+    replaced.weight = nn.Parameter(weight)
+    with torch.no_grad():
+        want, own = replaced(x), layer(x)
+        assert torch.equal(torch.func.functional_call(layer, {"weight": weight}, (x,)), want)
+        assert torch.equal(layer(x), own)
+        layer._parameters["weight"] = nn.Parameter(weight)
+        for each in (layer, copy.deepcopy(layer)):
+            assert torch.equal(each(x), want)
+        layer.weight.mul_(3.1)
+        assert torch.equal(layer(x), anew(layer)(x))
+
+
+def test_floats_in_place_of_codes_are_not_frozen():
+    layer = frozen(Recipe()).freeze(keep_weight=False)
+    layer.weight = nn.Parameter(other())
+    assert not copy.deepcopy(layer).is_frozen
+
+
+def test_tensors_are_swapped():
+    """As libraries do that move or load Parameters of tensor subclasses."""
+    layer, x = frozen(Recipe()), torch.randn(3, 64)
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        layer.load_state_dict({"weight": other()}, strict=False)
+        assert torch.equal(layer(x), anew(layer)(x))
+        layer.unfreeze().to(torch.bfloat16)
+        assert layer.weight.dtype == torch.bfloat16
+        layer.freeze().to(torch.float32)
+        assert torch.equal(layer(x), anew(layer)(x))
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)

@@ -105,7 +105,11 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not '32'", {"lanes": "32"}),
         (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not True", {"lanes": True}),
         (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not 4.0", {"lanes": 4.0}),
-        (ValueError, f"formats must be one of {NAMES}, not 'e4m4'; nearest: e4m3", {"formats": "e4m4"}),
+        (
+            ValueError,
+            f"formats must be one of {NAMES}, not 'e4m4'; nearest: e4m3",
+            {"formats": "e4m4"},
+        ),
         (ValueError, f"formats must be one of {NAMES}, not ''", {"formats": ""}),
         (
             ValueError,

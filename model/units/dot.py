@@ -143,8 +143,8 @@ class DotConfig(UnitConfig):
         choices=("asic", "fpga"),
         metavar="T",
         part="{}",
-        help="asic: adders and multipliers of full adders; fpga: + and *, for carry chains, DSP "
-        "blocks, and synthesis that chooses its own adders",
+        help="asic: adders and multipliers of full adders; fpga: Verilog's operators, for carry "
+        "chains, DSP blocks, and synthesis that chooses its own adders",
     )
     scale_block: int = option(
         default=None,

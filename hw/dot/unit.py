@@ -176,8 +176,13 @@ class DotUnit(wiring.Component):
         token = Token("in", values, self.i.valid)
         m.d.comb += self.i.ready.eq(token.ready)
         every = self.config.accumulator.promotes_every
-        if every is not None:
-            self._count_group(m, token, max(1, every // self.config.lanes), self.config.interleave)
+        if every is None:
+            return token
+        blocks = max(1, every // self.config.lanes)
+        if blocks == 1 and last:  # places of no bits, which Amaranth does not index
+            token.values |= {"starts": Const(1), "promotes": Const(1)}
+        else:
+            self._count_group(m, token, blocks, self.config.interleave)
         return token
 
     @staticmethod

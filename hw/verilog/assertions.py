@@ -154,13 +154,15 @@ class _Timing:
     """Times of a unit with one stream in and one out, in cycles.
 
     group: items whose results leave together, one in a cycle, the first `latency` cycles after the
-    last of them entered. slots: products in flight.
+    last of them entered. slots: products in flight. promotes: partial sums start inside products,
+    whose blocks wait for nothing.
     """
 
     latency: int
     interval: int
     slots: int
     group: int
+    promotes: bool
 
     @property
     def room(self) -> int:
@@ -188,7 +190,11 @@ def _stream(made: _Module, config: DotConfig | QuantizeConfig | DotQuantizeConfi
     elif isinstance(config, QuantizeConfig):
         group = config.beats
     timing = _Timing(
-        config.latency, dot.interval if dot else 1, dot.interleave if dot else 1, group
+        config.latency,
+        dot.interval if dot else 1,
+        dot.interleave if dot else 1,
+        group,
+        bool(dot and dot.accumulator.promotes_every),
     )
     made.wire("takes", "in_valid & in_ready")
     made.wire("enters", "takes & in_last" if dot else "takes")
@@ -290,7 +296,8 @@ def _acceptance(made: _Module, timing: _Timing, slots: Sequence[str]) -> None:
     if timing.slots > 1:
         longest = max(1, interval - 1)  # until there is room again, for one cycle
         made.register("flowing", f"out_ready & (flowing | {rested} | (owed == 0))", "1'b1")
-        made.check("ready_when_due", "~flows | (in_ready == ~soon)")
+        due = "in_ready | soon" if timing.promotes else "(in_ready == ~soon)"
+        made.check("ready_when_due", f"~flows | {due}")
     else:
         longest = interval - 1
         made.register("flowing", f"out_ready & (flowing | {rested}) & ~(in_valid & soon)", "1'b1")

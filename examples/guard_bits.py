@@ -1,4 +1,4 @@
-"""What the guard bits of RISC-V's bulk normalisation do to errors: the table of docs/rvbna.md.
+"""Effect of the guard bits of RISC-V's bulk normalisation on errors: the table of docs/rvbna.md.
 
 python examples/guard_bits.py bf16 32
 """

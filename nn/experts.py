@@ -80,7 +80,7 @@ class MXExperts(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """Of weights of floats; None where there are none."""
+        """Dtype of weights of floats; None where there are none."""
         return getattr(self, projections(self)[0]).dtype if self.keeps_weight else None
 
     @property

@@ -103,7 +103,7 @@ class Clocked:
 
     @property
     def bound(self) -> str:
-        """What is slowest."""
+        """Name of the slowest part."""
         return bound(self.config)
 
     def to_dict(self) -> dict[str, Any]:

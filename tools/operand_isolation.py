@@ -1,4 +1,4 @@
-"""What gates at the operand inputs would save while a unit waits and its operands change.
+"""Idle power that gates at the operand inputs would save while operands change.
 
     python tools/operand_isolation.py [--process asap7,sky130] [--lanes 32]
 

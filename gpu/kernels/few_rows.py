@@ -7,7 +7,7 @@ nothing is put side by side.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -16,15 +16,15 @@ from torch import Tensor
 
 from ...model.formats import E2M1, E8M0, ElementFormat, FloatFormat, IntegerFormat, ScaleFormat
 from ..names import named_format, named_scheme
+from ..ops.few_rows import MOST_ROWS
 from ..tensors.mx import MXTensor
-from ..tensors.packed import PackedTensor
+from ..tensors.packed import PackedTensor, kind_and_facts
 from . import device
 from .decode import Codes, codes_refusal, decode, scale_value
 
 if TYPE_CHECKING:
     from ..ops.few_rows import FewRows, Weights
 
-MOST_ROWS = 16
 LEAST_GROUP = 16  # elements of a row that share a scale
 PROGRAMS = 4  # on a multiprocessor
 INTERPRETED_PROGRAMS = 5
@@ -94,11 +94,8 @@ class Layout(NamedTuple):
 
 def layout(weights: "Weights") -> Layout:
     """Element, bits that a code takes, codes, and format, scales, rows, columns of each level."""
-    packed = isinstance(weights, PackedTensor)
-    parts, facts = weights.named_parts(), cast(tuple[Any, ...], weights.facts())
-    kind: str
-    sizes: list[Any]
-    kind, (name, *sizes) = (facts[0], facts[1:]) if packed else (type(weights).__name__, facts)
+    packed, parts = isinstance(weights, PackedTensor), weights.named_parts()
+    kind, (name, *sizes) = kind_and_facts(weights)
     if kind == MXTensor.__name__:
         element = named_format(name)
         levels = [(E8M0, parts["scales"], 1, sizes[0])]
@@ -124,10 +121,9 @@ def refusal(request: "FewRows") -> str | None:
     weights, x = request.weights, request.x
     if x.dtype.itemsize == 1 and not (device.interpreted() or _has_fp8(x)):
         return f"x must be bfloat16 or float16 on this device, not {x.dtype}"
-    facts = weights.facts()
-    kind = facts[0] if isinstance(weights, PackedTensor) else type(weights).__name__
+    kind, facts = kind_and_facts(weights)
     if kind != MXTensor.__name__:
-        scheme = named_scheme(facts[1] if isinstance(weights, PackedTensor) else facts[0])
+        scheme = named_scheme(facts[0])
         if len(scheme.elements) > 1 or scheme.zero_point:
             return f"elements must be of one format, without zero points, not those of {scheme}"
     made = layout(weights)
@@ -143,9 +139,7 @@ def refusal(request: "FewRows") -> str | None:
     length = weights.shape[1]
     if made.bits == 4 and length % 4:
         return f"K of packed codes must be a multiple of 4, not {length}"
-    for index, (fmt, scales, _, width) in enumerate(made.levels):
-        if index and index != len(made.levels) - 1 and width != length:
-            return "scales of groups must be of the innermost level alone"
+    for fmt, scales, _, width in made.levels:
         if width != length and (width < LEAST_GROUP or width & (width - 1)):
             return f"groups must be a power of two of {LEAST_GROUP} elements or more, not {width}"
         if not (fmt == E8M0 or scales.dtype.is_floating_point or isinstance(fmt, FloatFormat)):

@@ -16,6 +16,7 @@ from ...model.formats import FLOAT32, FloatFormat
 from ...model.schemes.grouping import grid_shape
 from ...model.schemes.rules import AMAX
 from .arithmetic import INFINITY32
+from .decode import Codes, decode
 from .launch import Launch
 from .scheme_rows import LARGEST_BITS, Element, element_code
 
@@ -68,7 +69,7 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
         NAN=inner.format.nan_code,
         ELEMENT=Element.of(element),
         SCALE=Element.of(inner.format),
-        SCALE_MIN=1,
+        CODES=Codes.of(inner.format, where),
     )
     outer_shape, scales_shape = (
         grid_shape(shape, level.granularity.group((rows, columns)), -1) for level in scheme.levels
@@ -135,7 +136,7 @@ def _make_codes(
     NAN: tl.constexpr,
     ELEMENT: tl.constexpr,
     SCALE: tl.constexpr,
-    SCALE_MIN: tl.constexpr,
+    CODES: tl.constexpr,
 ):
     amax = tl.load(largest).to(tl.float32, bitcast=True)
     ratio = tl.div_rn(amax, tl.full((), ROOM, tl.float32)).to(tl.int32, bitcast=True)
@@ -149,20 +150,10 @@ def _make_codes(
     room = whole.to(tl.float64) * INNER_ROOM + tl.zeros((GROUPS,), tl.float64)
     near = (most.to(tl.float64) / room).to(tl.float32)
     code = element_code(most, near, room, 0, SCALE, False).to(tl.int32)
-    code = tl.maximum(code, SCALE_MIN)
+    code = tl.maximum(code, 1)  # no scale is zero
     tl.store(scales + group, tl.where(poisoned, NAN, code).to(tl.uint8), mask=there)
-    scale = _scale_value(code, SCALE).to(tl.float64) * whole.to(tl.float64)
+    scale = decode(code.to(tl.uint8), CODES).to(tl.float64) * whole.to(tl.float64)
     value = tl.where(poisoned[:, None, None], 0.0, value)
     near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, None, None]).to(tl.float32)
     made = element_code(value, near, (scale / ELEMENT.unit)[:, None, None], 0, ELEMENT, False)
     tl.store(codes + at, made, mask=there[:, None, None])
-
-
-@triton.jit
-def _scale_value(code, SCALE: tl.constexpr):
-    """float32 values of positive codes of a float format."""
-    fraction = code & ((1 << SCALE.m) - 1)
-    field = code >> SCALE.m
-    digits = tl.where(field == 0, fraction, fraction + (1 << SCALE.m))
-    exponent = tl.maximum(field, 1) + (SCALE.emin - 1 - SCALE.m + 127)
-    return digits.to(tl.float32) * (exponent << 23).to(tl.float32, bitcast=True)

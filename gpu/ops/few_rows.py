@@ -16,7 +16,7 @@ from ..names import named_scheme
 from ..operators import operator
 from ..tensors.container import CLASSES
 from ..tensors.mx import FLOAT8, MXTensor
-from ..tensors.packed import PackedTensor
+from ..tensors.packed import PackedTensor, kind_and_facts
 from ..tensors.scaled import ScaledTensor
 
 Weights = MXTensor | ScaledTensor | PackedTensor
@@ -66,18 +66,13 @@ def few_rows_matmul(
         raise ValueError(f"x must have {want} columns, as the weights, not {length}")
     if scales is not None and scales.numel() not in (1, m):
         raise ValueError(f"scales must be 1 or {m}, not {scales.numel()}")
-    facts: Any = weights.facts()
-    kind, parts = type(weights).__name__, weights.named_parts()
-    packed = kind == PackedTensor.__name__
-    if packed:
-        kind, *facts = facts
-    name, *sizes = [*facts]
-    out = x.dtype if out_dtype is None else out_dtype
+    kind, (name, *sizes) = kind_and_facts(weights)
+    packed, parts = isinstance(weights, PackedTensor), weights.named_parts()
     # A slice of a weight has codes and scales with gaps.
-    values, shape = [part.contiguous() for part in parts.values()], [*weights.shape]
-    return _few_rows(
-        x, scales, values, " ".join(parts), kind, name, sizes, packed, shape, out, executor
-    )
+    values = [part.contiguous() for part in parts.values()]
+    about = " ".join(parts), kind, name, sizes, packed, [*weights.shape]
+    out = x.dtype if out_dtype is None else out_dtype
+    return _few_rows(x, scales, values, *about, out, executor)
 
 
 def takes(x: Tensor, weights: Any) -> bool:
@@ -99,12 +94,10 @@ def takes_rows(a: Any, b: Any) -> bool:
 
 def has_short_scales(weights: Weights) -> bool:
     """Whether bfloat16 has the values of a weight, scales of whole rows left out."""
-    kind, facts = type(weights).__name__, weights.facts()
-    if kind == PackedTensor.__name__:
-        kind, *facts = facts
+    kind, (name, *_) = kind_and_facts(weights)
     if kind == MXTensor.__name__:
         return True
-    inner, length = named_scheme(str(facts[0])).levels[-1], weights.shape[1]
+    inner, length = named_scheme(name).levels[-1], weights.shape[1]
     width = inner.granularity.columns
     return width in (None, length) or inner.format.significand_bits <= SHORT
 
@@ -123,19 +116,8 @@ def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:
     return few_rows_matmul(a.codes.view(FLOAT8[element]), b, a.scales[0], out_dtype=out_dtype)
 
 
-def _fake(
-    x: Tensor,
-    scales: Tensor | None,
-    parts: list[Tensor],
-    part_names: str,
-    kind: str,
-    name: str,
-    sizes: list[int],
-    packed: bool,
-    shape: list[int],
-    out_dtype: torch.dtype,
-    executor: str | None,
-) -> Tensor:
+def _fake(x: Tensor, *others: Any) -> Tensor:
+    *_, shape, out_dtype, _ = others
     return x.new_empty((x.shape[0], shape[0]), dtype=out_dtype)
 
 

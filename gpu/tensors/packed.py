@@ -126,6 +126,12 @@ def unpack_rows_of(packed: Tensor, bits: int, length: int) -> Tensor:
     return packed if bits >= BYTE else _unpack(packed, bits, length)
 
 
+def kind_and_facts(x: MXTensor | ScaledTensor | PackedTensor) -> tuple[str, tuple[Any, ...]]:
+    """Kind of a container of codes and its facts, those of the unpacked one for a PackedTensor."""
+    kind, *facts = x.own_facts if isinstance(x, PackedTensor) else (type(x).__name__, *x.facts())
+    return kind, tuple(facts)
+
+
 def code_bits(facts: tuple[Any, ...]) -> int:
     """Bits per code of a container with this kind and these facts."""
     kind, name, *_ = facts

@@ -242,7 +242,6 @@ def test_a_file_inside_a_file_is_refused_before_any_work(arguments, name, tmp_pa
     [
         "sim",
         "verify formal --only nothing",
-        "compare columns",
         "compute --machine h100-fp8 x.npy y.npy",
         "energy --flow gates",
     ],

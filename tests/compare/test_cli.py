@@ -139,6 +139,7 @@ def test_find_narrowest(folder, capsys):
         ("--jobs 0", "jobs must be from 1 to 1024, not 0"),
         (f"-o {__file__}", "output must be a directory that can be written, not "),
         (f"-o {__file__}/a/b", "output must be a directory that can be written, not "),
+        (f"columns --json {__file__}/a.json", "json must be a file in a directory, and "),
     ],
 )
 def test_bad_input_is_one_clear_line(folder, capsys, arguments, message):

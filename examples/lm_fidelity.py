@@ -1,4 +1,4 @@
-"""What a recipe does to one step: the loss and the gradient, at the same weights and batches.
+"""Effect of a recipe on one step: the loss and the gradient, at the same weights and batches.
 
 Training runs that differ in one rounding drift apart as far as two seeds do; this does not.
 """

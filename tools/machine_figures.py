@@ -6,8 +6,8 @@ The table of docs/machines.md is made of it (tools/tables.py); `make figures` ru
 eight minutes, most of it synthesis, whose results are kept as those of `mxdot compare`.
 """
 
+import argparse
 import csv
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,11 +49,13 @@ def unit(name: str, cache: Path = SYNTHESES) -> list[str]:
 
 def main() -> None:
     """Write the file."""
+    parser = argparse.ArgumentParser(description="Losses and area of each machine.")
+    parser.add_argument("file", nargs="?", type=Path, default=FILE, help="docs/machines.csv")
+    file_name = parser.parse_args().file
     header = ["machine", *(f"{data} {length}" for data in DATA for length in LENGTHS)]
     header += ["unit", "NAND2", "NAND2 a lane"]
     rows = [[name, *(text for data in DATA for text in losses(name, data))] for name in MACHINES]
     rows = [[*row, *unit(row[0])] for row in rows]
-    file_name = Path(sys.argv[1]) if sys.argv[1:] else FILE
     with file_name.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
 

@@ -20,7 +20,7 @@ def unit(rule, stages, interleave, formats="e4m3", initial_c=False, **options):
 TWO = unit("aligned:13", 3, 3)
 """A loop of two registers, and three running values: every row of two tiles or more fills it."""
 THREE = unit("aligned:13", 8, 3)
-"""As many running values as registers: the last group of a row may be too small."""
+"""Three running values in three registers: the last group of a row may be too small."""
 
 
 # Configuration ------------------------------------------------------------------------------------

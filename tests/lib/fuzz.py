@@ -72,7 +72,7 @@ WORDS = (
     *("(" * 300, "!" * 300, "[" * 3000, "{" * 300, ":" * 9, ",", "..", "0..1", "3..1", "0..9/0"),
     "0.." + "9" * 30,
 )
-"""What stands in the place of a word: numbers out of range, what is no number, escapes, paths."""
+"""Replacements of a word: numbers out of range, texts that are no number, escapes, paths."""
 
 
 def fuzz(examples: int) -> Callable[[T], T]:

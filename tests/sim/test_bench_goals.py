@@ -144,7 +144,7 @@ KINDS: dict[type, tuple[Callable, Callable]] = {
     QuantizeConfig: (seen_of_quantizer, q_features.goals),
     DotQuantizeConfig: (seen_of_dot_quantizer, dq_features.goals),
 }
-"""Of units with one stream in and one out."""
+"""Reader of a record, and goals, per kind of unit with one stream in and one out."""
 SUBJECTS = {
     DotConfig: (subject.batches, features, item),
     QuantizeConfig: (q_subject.batches, q_features, q_item),

@@ -112,6 +112,7 @@ GROUPS = {
     ),
     "Streams: each result is its product's, in order, under any gaps and stalls": ("order",),
     "Chains of blocks: each result has its own blocks": ("chain",),
+    "Units with `--gate-idle` equal units without": ("gate-idle",),
     "Quantisers: random words, errors and choice of a format, ratio of scales": (
         *("lfsr", "errors", "sums", "least", "fact"),
     ),

@@ -18,6 +18,9 @@ from ..top import Top
 from .multiply import block_values
 from .sections import build
 
+HANDSHAKE = ("first", "last", "slot")
+"""Values of a block on which `ready` may depend."""
+
 
 class InputLayout(data.StructLayout):
     """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`; the slot
@@ -110,6 +113,8 @@ class DotUnit(wiring.Component):
     are not taken gather in a queue of `latency` + 1: no net goes from the output's `ready` to every
     register. With `stops` they wait inside as with one dot product.
 
+    With `config.gate_idle` the sections read zeros while no block is offered.
+
     Ports:
 
     - `i` in, stream of `InputLayout`: blocks
@@ -167,6 +172,8 @@ class DotUnit(wiring.Component):
         """
         payload = self.i.payload
         values = {name: payload[name] for name, _ in payload.shape()}
+        if self.config.gate_idle:
+            values |= self._gated(m)
         values |= {"starts": payload.first, "promotes": payload.last}
         if not self.config.load_c:
             values["c"] = Const(0, 32)
@@ -184,6 +191,16 @@ class DotUnit(wiring.Component):
         else:
             self._count_group(m, token, blocks, self.config.interleave)
         return token
+
+    def _gated(self, m: Module) -> dict[str, Value | data.View]:
+        """Values of the input, 0 while no block is offered; without those that decide `ready`."""
+        payload, gated = self.i.payload, {}
+        for name, field in payload.shape():
+            if field.width and name not in HANDSHAKE:
+                gated[name] = Signal(field.shape, name=f"gated_{name}")
+                mask = self.i.valid.replicate(field.width)
+                m.d.comb += Value.cast(gated[name]).eq(Value.cast(payload[name]) & mask)
+        return gated
 
     @staticmethod
     def _count_group(m: Module, token: Token, blocks: int, slots: int) -> None:
@@ -263,6 +280,7 @@ __all__ = ["DotUnit", "InputLayout", "ResultLayout", "row_of", "section_values"]
 
 
 NAMES = "c running value, s exponent of both scales, p product, S their sum; RNE to nearest even"
+GATES = "without in_valid the datapath reads zeros"
 INTEGER_RULE = "exact block sums in a running value of 32 bits, which saturates"
 SIDE_INPUTS = {
     "zero_a": "zero point of the block's a",
@@ -353,6 +371,7 @@ class DotTop(Top):
             ("interval", chained),
             *([("interleave", interleave)] if config.interleave > 1 else []),
             *([("delays", placed)] if config.delays != DEFAULT_DELAYS else []),
+            *([("gate-idle", GATES)] if config.gate_idle else []),
             *([("target", f"{config.target}: sums and products are + and *")] if is_fpga else []),
             ("registers", config.pipeline.path),
             *([] if config.has_integers else [("names", NAMES)]),

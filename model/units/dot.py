@@ -157,6 +157,11 @@ class DotConfig(UnitConfig):
         help="elements under one scale, a power of two from 4 to the lanes; fewer than those with "
         "fused:F and machines",
     )
+    gate_idle: bool = option(
+        default=False,
+        help="gates at the inputs, so that the datapath reads zeros without in_valid: less power "
+        "while a unit waits and its operands change",
+    )
 
     def _resolve(self) -> None:
         rule, out = self.accumulator, self.out

@@ -153,6 +153,7 @@ def _dot_quantize_units() -> list[Unit]:
                       scale_rule="even", rounding="stochastic", nonfinite="element", seed=5),
         _dot_quantize(_unit("int32", "int8", 8, 1, out="float16"), "int8", 16, scale_rule="ceil",
                       rounding="toward_zero", quantizer_stages=2),
+        _dot_quantize(_unit("exact", "e4m3", 4, 1, gate_idle=True), "e3m2", 8),
     ]  # fmt: skip
 
 
@@ -203,6 +204,7 @@ def _dot_units() -> list[Unit]:
         _unit("exact", "e3m2,int8", 4, 9, interleave=2, out="float16"),
         _unit("int32", "int8", 4, 3, interleave=2, out="int8_full:shift"),
         _unit("aligned:13", "e3m2", 8, 2, status=False, load_c=False),
+        _unit("fused:25", "e4m3,e2m1", 4, 4, interleave=2, gate_idle=True),
         *_wider_units(),
         *_narrow_units(),
         *_scaled_units(),

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -69,6 +69,21 @@ def test_the_same_bytes_whatever_the_hash_seed():
     ]
     assert set(texts) == {"".join(generated(config) for config in KINDS.values())}
     assert {type(config) for config in KINDS.values()} == set(TOPS)
+
+
+def test_gates_are_all_that_differs():
+    """Every data input has gates; what decides `in_ready` has none."""
+    options = {"lanes": 4, "stages": 3, "interleave": 2, "micro": True}
+    plain = DotConfig("int5,int3", accumulator="aligned:13", **options)
+    gated = without_remarks(generated(replace(plain, gate_idle=True)))
+    masks = r"wire (?:\[\d+:0\] )?(gated_\w+) = in_\w+ & (?:\{\d+\{in_valid\}\}|in_valid);"
+    names = re.findall(masks, gated)
+    data = ("a", "b", "scale_a", "scale_b", "mode", "micro_a", "micro_b", "c")
+    assert sorted(names) == sorted(f"gated_{name}" for name in data)
+    ungated = re.sub(masks, "", gated)
+    for name in names:
+        ungated = re.sub(rf"\b{name}\b", f"in_{name.removeprefix('gated_')}", ungated)
+    assert ungated.split() == without_remarks(generated(plain)).split()
 
 
 def test_the_header(text):

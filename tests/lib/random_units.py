@@ -105,7 +105,7 @@ def dot(rng: random.Random) -> DotConfig:
     )
     scales = {"scales": "e4m3"}
     has = rng.random() < 0.3 and accepts(replace, config, **scales)
-    return replace(config, **scales) if has else config
+    return replace(config, gate_idle=rng.random() < 0.2, **(scales if has else {}))
 
 
 def integer(rng: random.Random) -> DotConfig:
@@ -119,6 +119,7 @@ def integer(rng: random.Random) -> DotConfig:
         load_c=rng.random() < 0.5,
         scales=rng.choice([*INTEGER_SCALES]),
         zero_points=rng.choice(ZERO_POINTS),
+        gate_idle=rng.random() < 0.2,
     )
 
 
@@ -152,6 +153,7 @@ def dot_quantizer(rng: random.Random) -> DotQuantizeConfig:
 def matmul(rng: random.Random) -> MatmulConfig:
     """A matrix unit of a few dot units, with streams as wide as a step, or of any width."""
     turns = {"micro": False, "interleave": rng.choice([1, 1, 2, rng.randint(1, MAX_INTERLEAVE)])}
+    turns["gate_idle"] = False
     sides = rng.randint(1, MOST_SIDE), rng.randint(1, MOST_SIDE)
     options = {"depth": 4, "initial_c": rng.random() < 0.5, "keep_b": rng.random() < 0.5}
     plain = MatmulConfig(DotConfig(**{**dot(rng).arguments, **turns}), *sides, **options)

@@ -84,6 +84,13 @@ def test_str_names_every_choice():
     assert str(unit) == ("e2m1,int8xe4m3 fixed:48:-20:wrap x8 stages 3 bfloat16 no-status no-c")
 
 
+def test_gates_are_a_choice_that_changes_no_timing():
+    unit, plain = DotConfig(gate_idle=True), DotConfig()
+    assert str(unit) == f"{plain} gate-idle"
+    assert unit.name == f"{plain.name}-gateidle"
+    assert (unit.latency, unit.interval, unit.pipeline) == (4, 1, plain.pipeline)
+
+
 @pytest.mark.contract("U6")
 def test_scales_of_a_beat():
     unit = DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16)

@@ -91,6 +91,13 @@ def test_the_arguments_make_the_same_unit():
             {"dot": DotConfig("int8", accumulator="exact", micro=True)},
             "dot must be a unit of float results without micro-exponents, not of micro-exponents",
         ),
+        (
+            {"dot": DotConfig(gate_idle=True)},
+            (
+                "gate_idle in a matmul unit must be False, not True: its buffers hold the operands "
+                "still"
+            ),
+        ),
     ],
 )
 def test_refused(arguments, message):

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,6 +173,17 @@ def test_energy_in_a_process(cache):
     assert idle["waiting"] == pytest.approx(floor, rel=0.2)
     assert idle["waiting"] < idle["waiting, operands change"] < found.milliwatts
     assert idle["stalled"] < idle["zeros"] < found.milliwatts
+
+
+def test_gates_keep_a_waiting_unit_still(cache):
+    plain = energy(UNIT, FLOW, cache_dir=cache, **WORK)
+    gated = energy(replace(UNIT, gate_idle=True), FLOW, cache_dir=cache, **WORK)
+    by_changes = [
+        found.idle["waiting, operands change"] - found.idle["waiting"] for found in (plain, gated)
+    ]
+    assert 0 < by_changes[1] < by_changes[0] / 2
+    assert plain.milliwatts is not None
+    assert gated.milliwatts == pytest.approx(plain.milliwatts, rel=0.2)
 
 
 def test_a_slower_clock_leaks_longer_and_takes_less_power(cache):

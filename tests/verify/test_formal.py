@@ -55,6 +55,7 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "sums:quantize-choice",
         "least:quantize-choice",
         "order:quantize-lfsr",
+        "gate-idle:fused3-3",
     ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):

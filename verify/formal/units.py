@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 
+from ...hw.verilog import generate
 from ...model import DotConfig
 from . import streams
 from .claim import Claim
+from .netlists import OTHER, beside, differ, equivalent
 from .observer import Rule, unit
 from .streams import READY_TOO_SOON, Inside, Queue
 
@@ -34,6 +36,11 @@ UNFINISHED = {("exact", 6, 1), ("fused:3", 3, 3)}
 """Units whose chain ABC does not prove in minutes (docs/evidence.md): registers cut the
 addition of c, or many blocks wait."""
 
+GATED = [("exact", 4), ("aligned:3", 3), ("fused:3", 3)]
+"""Accumulator and stages of units with `gate_idle`; a register follows the products."""
+UNGATED = ("{16{in_valid}}", "{16{out_ready}}")
+"""The bug of claims about `gate_idle`: operands pass at other times."""
+
 
 def claims() -> Iterator[Claim]:
     """Claims about units of E2M1, the smallest format."""
@@ -44,16 +51,22 @@ def claims() -> Iterator[Claim]:
         yield _order(config)
         if (accumulator, stages, interleave) not in UNFINISHED:
             yield _chain(config)
+    for accumulator, stages in GATED:
+        yield _gated(DotConfig("e2m1", 4, accumulator, stages, gate_idle=True))
+    yield _order(DotConfig("e2m1", 4, "fused:3", 2, load_c=False, status=False, interleave=2,
+                           gate_idle=True))  # fmt: skip
 
 
 def _name(config: DotConfig) -> str:
     turns = f"-i{config.interleave}" if config.interleave > 1 else ""
+    turns += "-gated" * config.gate_idle
     return f"{str(config.accumulator).replace(':', '')}-{config.stages}{turns}"
 
 
 def _subject(config: DotConfig) -> str:
     """Accumulator, stages and products in flight, in words."""
     turns = f", {config.interleave} in flight" if config.interleave > 1 else ""
+    turns += ", gated while idle" * config.gate_idle
     return f"{config.accumulator}, {config.stages} stages{turns}"
 
 
@@ -179,4 +192,16 @@ def _chain(config: DotConfig) -> Claim:
         "blocks it has, whatever the gaps and stalls",
         lambda: replace(unit(config), tied=tied), wrong,
         TOO_SOON if config.interval > 1 else _bug(config),
+    )  # fmt: skip
+
+
+def _gated(config: DotConfig) -> Claim:
+    """The unit with gates beside the one without."""
+    plain = replace(config, gate_idle=False)
+    return Claim(
+        f"gate-idle:{_name(plain)}",
+        f"{_subject(config)}: each output is that of the unit without gates in every cycle after a "
+        "reset",
+        lambda: beside(plain, generate(config, OTHER)), differ, UNGATED, equivalent,
+        state="registers of 0",
     )  # fmt: skip

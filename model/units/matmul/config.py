@@ -61,7 +61,7 @@ class MatmulConfig(ComposedUnitConfig):
     kind: ClassVar[str] = "matmul"
     title: ClassVar[str] = "MX matrix unit"
     items: ClassVar[str] = "results of products"
-    own_dot_keywords: ClassVar[tuple[str, ...]] = ("load_c", "zero_points", "micro")
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ("load_c", "zero_points", "micro", "gate_idle")
 
     dot: DotConfig = DotConfig()
     rows: int = option(
@@ -97,6 +97,11 @@ class MatmulConfig(ComposedUnitConfig):
             kind = f"{dot.out.name} results" if dot.has_integers else "micro-exponents"
             raise ValueError(
                 f"dot must be a unit of float results without micro-exponents, not of {kind}"
+            )
+        if dot.gate_idle:
+            raise ValueError(
+                f"gate_idle in a {self.kind} unit must be False, not True: its buffers hold the "
+                "operands still"
             )
         if self.depth not in DEPTHS:
             raise ValueError(f"depth must be a power of two from 4 to 1024, not {self.depth}")

@@ -71,7 +71,11 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "alone, of small units, with --full of all but matrix units (needs mxdot[compare])",
     )
     group.add_argument(
-        "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors, .npz or .npy"
+        "--tensors",
+        type=Path,
+        metavar="FILE",
+        help="real tensors, .safetensors, .npz or .npy; "
+        "or a checkpoint with quantised weights, also .gguf or a directory",
     )
     group.add_argument(
         "--name",

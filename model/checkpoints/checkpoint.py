@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 from os import PathLike
 from pathlib import Path
@@ -86,7 +87,9 @@ class Checkpoint(Mapping[str, ScaledArray]):
                     continue
                 suffixes = [*layout.suffixes, *layout.optional]
                 parts = {s: tensors[name + s] for s in suffixes if name + s in tensors}
-                if layout.accepts({s: part.array for s, part in parts.items()}, self.config):
+                with _explained(self.path, name):
+                    accepted = layout.accepts(_arrays(parts), self.config)
+                if accepted:
                     self.layouts[name] = layout_name
                     self._weights[name] = layout, parts
 
@@ -104,18 +107,38 @@ class Checkpoint(Mapping[str, ScaledArray]):
                 f"{nearest(name, self._weights)}"
             )
         layout, parts = self._weights[name]
-        try:
+        with _explained(self.path, name):
             if isinstance(layout, str):
                 return _BY_NAME[layout](parts[""].array)
-            return layout.read({s: part.array for s, part in parts.items()}, self.config)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{self.path}: {name}: {one_line(str(error))}") from None
+            return layout.read(_arrays(parts), self.config)
+
+    def tensors_of(self, name: str) -> list[str]:
+        """Names of the tensors of a safetensors file that hold a weight."""
+        return [name + suffix for suffix in self._weights[name][1]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
 
     def __len__(self) -> int:
         return len(self._weights)
+
+
+def _arrays(parts: Mapping[str, Stored]) -> dict[str, NDArray]:
+    return {suffix: part.array for suffix, part in parts.items()}
+
+
+@contextmanager
+def _explained(path: Path, name: str) -> Iterator[None]:
+    """Context whose errors name the file and the weight; tensors of odd shapes are ValueErrors."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {name}: {one_line(str(error))}") from None
+    except (ArithmeticError, AttributeError, LookupError, MemoryError) as error:
+        raise ValueError(
+            f"{path}: {name}: its tensors and config.json must fit each other: "
+            f"{one_line(str(error))}"
+        ) from None
 
 
 def _config(path: Path) -> Mapping:

@@ -12,9 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from command_line import refusal
 from mxdot.cli import main
+from mxdot.model import quantize
 from mxdot.nn import RECIPES, Recipe, convert
 from mxdot.nn.networks import evaluate_network, load_network, network, recipes
 from mxdot.nn.networks.end_to_end import differences
@@ -102,6 +104,29 @@ def test_table_csv_and_picture(saved, transformers, tmp_path, capsys):
     assert marks == 2 * (2 * len(names) + 1) + 2  # both panels, and the legend
     assert {path: path.read_bytes() for path in directory.iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+def test_a_quantised_checkpoint_is_decoded(saved, tmp_path, capsys):
+    """Quantised again by its own rule, MXFP4 has its own values."""
+    directory = saved()
+    path, weights = directory / "model.safetensors", {}
+    for name, weight in load_file(path).items():
+        if "_proj" not in name:
+            weights[name] = weight
+            continue
+        made = quantize(weight.numpy(), "e2m1")
+        packed = made.codes[:, 0::2] | made.codes[:, 1::2] << 4
+        weights |= {f"{name}_packed": torch.from_numpy(packed)}
+        weights |= {f"{name}_scale": torch.from_numpy(made.scales.copy())}
+    save_file(weights, path)
+    change(directory, quantization_config={"quant_method": "compressed-tensors"})
+    options = ["--recipe", "mxfp4/bfloat16,int4_g32/bfloat16", "-o", str(tmp_path / "out"), *SHORT]
+    assert main(["evaluate", str(directory), *options]) == 0
+    rows = list(csv.DictReader((tmp_path / "out" / "layers.csv").read_text().splitlines()))
+    for row in rows:
+        if "_proj" in row["layer"]:
+            assert (float(row["mse"]) == 0) == row["recipe"].startswith("mxfp4")
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize("metric", ["cosine", "mse"])
@@ -314,7 +339,10 @@ DAMAGE = {
         "decoder_layers of 1000000000 for 21 tensors",
     ),
     "a pipe": (lambda d: pipe(d / "config.json"), "model must hold config.json, not "),
-    "quantised": (lambda d: change(d, quantization_config={}), "not quantised already"),
+    "quantised": (
+        lambda d: change(d, quantization_config={}),
+        "or quantised in one of gpt-oss mxfp4",
+    ),
     "no weights": (
         lambda d: (d / "model.safetensors").unlink(),
         "model must hold model.safetensor",

@@ -264,13 +264,19 @@ def pack_quantized(
 
 
 def int_quantized(
-    weight: NDArray, scale: NDArray, zero_point: NDArray | None = None
+    weight: NDArray, scale: NDArray, zero_point: NDArray | None = None, bits: int = 8
 ) -> ScaledArray:
-    """compressed-tensors INT8, and FP8: a code per byte, a scale per tensor, row or group."""
-    elements: ElementFormat = ELEMENTS.get(weight.dtype, INT8_FULL)
-    if elements == INT8_FULL and weight.dtype != np.int8:
+    """compressed-tensors INT8, and FP8: a code per byte, a scale per tensor, row or group.
+
+    bits: 4 for integers from -8 to 7, one per byte.
+    """
+    fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
+    elements: ElementFormat = ELEMENTS.get(weight.dtype, fmt)
+    if elements == fmt and weight.dtype != np.int8:
         raise TypeError(f"weight must be int8, or FP8, not {weight.dtype}")
-    codes = weight.view(np.uint8)
+    if elements == fmt and not fmt.lowest <= weight.min() <= weight.max() <= fmt.highest:
+        raise ValueError(f"weight must be from {fmt.lowest} to {fmt.highest}, not beyond")
+    codes = weight.view(np.uint8) & np.uint8(2**elements.bits - 1)
     stored, fmt = _float_scale("weight_scale", scale)
     groups = TENSOR if stored.size == 1 else CHANNEL
     if stored.ndim == codes.ndim and stored.size > 1:

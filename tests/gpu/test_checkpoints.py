@@ -13,9 +13,6 @@ from mxdot.gpu.torchao import from_torchao
 from mxdot.model import E4M3
 from mxdot.model.checkpoints import Checkpoint
 
-compressed = pytest.importorskip("compressed_tensors")
-gguf = pytest.importorskip("gguf")
-
 
 def weights(name: str, rows: int = 48, columns: int = 128) -> torch.Tensor:
     """Random weights with a row of zeros, a block of zeros and an outlier."""
@@ -39,6 +36,7 @@ def stored(tmp_path, tensors, config=None):
 
 
 def scheme_of(**weights):
+    pytest.importorskip("compressed_tensors")
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
     return QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights))
@@ -178,6 +176,7 @@ def test_deepseek(tmp_path, shape, exponents):
 
 
 def test_gguf(tmp_path):
+    gguf = pytest.importorskip("gguf")
     path = tmp_path / "model.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     x = weights("gguf").numpy()
@@ -297,6 +296,7 @@ def test_names_and_damage(tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2"])
 def test_torchao_mx(dtype):
+    pytest.importorskip("torchao")
     from torchao.prototype.mx_formats.mx_tensor import MXTensor
 
     x = MXTensor.to_mx(weights(f"torchao {dtype}").bfloat16(), getattr(torch, dtype), 32)
@@ -307,6 +307,7 @@ def test_torchao_mx(dtype):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("whole", [None, 0.003])
 def test_torchao_nvfp4(whole):
+    pytest.importorskip("torchao")
     from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
 
     scale = None if whole is None else torch.tensor(whole)
@@ -320,5 +321,41 @@ def test_torchao_nvfp4(whole):
 
 
 def test_torchao_refusals():
-    with pytest.raises(TypeError, match="x must be one of torchao's MXTensor, NVFP4Tensor, not T"):
+    with pytest.raises(TypeError, match="x must be one of torchao's MXTensor, NVFP4Tensor, Int4"):
         from_torchao(torch.zeros(3))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["int4", "int8"])
+@pytest.mark.parametrize("mapping", ["SYMMETRIC", "ASYMMETRIC"])
+def test_torchao_intx(dtype, mapping):
+    quantization = pytest.importorskip("torchao.quantization")
+    from torchao.quantization.granularity import PerGroup
+    from torchao.quantization.quant_primitives import MappingType
+
+    layer = torch.nn.Linear(128, 48, bias=False)
+    layer.weight = torch.nn.Parameter(weights(f"intx {dtype}"), requires_grad=False)
+    config = quantization.IntxWeightOnlyConfig(
+        getattr(torch, dtype), PerGroup(32), MappingType[mapping]
+    )
+    quantization.quantize_(layer, config)
+    got = from_torchao(layer.weight)
+    assert (got.zero_points is None) == (mapping == "SYMMETRIC")
+    assert torch.equal(got.dequantize(), layer.weight.dequantize())
+
+
+def test_torchao_int4():
+    """By hand: the library makes this kind on a GPU alone."""
+    pytest.importorskip("torchao")
+    from torchao.quantization import Int4Tensor
+
+    rng = generator("torchao int4")
+    numbers = torch.from_numpy(rng.integers(-8, 8, (6, 64)).astype(np.int8))
+    scale = torch.from_numpy(rng.random((2, 6), np.float32) + 0.5).bfloat16()
+    packed = numbers[:, ::2] & 15 | numbers[:, 1::2] << 4
+    x = Int4Tensor(packed, scale, torch.zeros_like(scale), [1, 32], torch.Size([6, 64]))
+    want = numbers * scale.float().T.repeat_interleave(32, dim=1)
+    assert torch.equal(from_torchao(x).dequantize(), want)
+    x.zero_point[0, 0] = 1
+    with pytest.raises(ValueError, match="zero points of x must be zero: an Int4Tensor adds"):
+        from_torchao(x)

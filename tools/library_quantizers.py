@@ -123,9 +123,16 @@ def _nvfp4_tensor(whole: float) -> F32:
 
 
 def normal_tensors() -> F32:
-    """`NORMAL` tensors of 64 blocks of normal numbers, as bfloat16."""
-    x = np.random.default_rng(46).standard_normal((64 * NORMAL, 16), dtype=np.float32)
-    return x.astype("bfloat16").astype(np.float32)
+    """`NORMAL` tensors of 64 blocks of normal numbers."""
+    return np.random.default_rng(46).standard_normal((64 * NORMAL, 16), dtype=np.float32)
+
+
+def bfloat16_tensors() -> F32:
+    """The same as bfloat16, whose few digits make ties."""
+    return normal_tensors().astype("bfloat16").astype(np.float32)
+
+
+NORMAL_DATA = {"normal tensors": normal_tensors, "normal tensors of bfloat16": bfloat16_tensors}
 
 
 # Ours ---------------------------------------------------------------------------------------------
@@ -157,8 +164,8 @@ def nvfp4_cases(library: str, make: Callable[[F32], Made]) -> Iterator[Case]:
     """Hostile blocks under one tensor scale, and many tensors, each with a scale of its own."""
     yield Case(library, "NVFP4, hostile tensors", "nvfp4", each_tensor(make, len(WHOLES)),
                each_tensor(nvfp4, len(WHOLES)), nvfp4_tensors, NVFP4_SMALL)  # fmt: skip
-    yield Case(library, "NVFP4, normal tensors", "nvfp4", each_tensor(make), each_tensor(nvfp4),
-               normal_tensors)  # fmt: skip
+    for name, data in NORMAL_DATA.items():
+        yield Case(library, f"NVFP4, {name}", "nvfp4", each_tensor(make), each_tensor(nvfp4), data)
 
 
 def each_tensor(make: Callable[[F32], Made], count: int = NORMAL) -> Callable[[F32], Made]:
@@ -351,8 +358,9 @@ def transformer_engine(folder: Path) -> Iterator[Case]:
         yield Case(name, f"NVFP4 4over6, {error}, hostile tensors", "amax256, four_over_six",
                    each_tensor(made, len(WHOLES)), each_tensor(want, len(WHOLES)), nvfp4_tensors,
                    NVFP4_SMALL)  # fmt: skip
-        yield Case(name, f"NVFP4 4over6, {error}, normal tensors", "amax256, four_over_six",
-                   each_tensor(made), each_tensor(want), normal_tensors)  # fmt: skip
+        for kind, data in NORMAL_DATA.items():
+            yield Case(name, f"NVFP4 4over6, {error}, {kind}", "amax256, four_over_six",
+                       each_tensor(made), each_tensor(want), data)  # fmt: skip
 
 
 # The table ----------------------------------------------------------------------------------------

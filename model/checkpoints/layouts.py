@@ -452,6 +452,11 @@ LAYOUTS: dict[str, Layout] = {
             parts[".weight"], parts[".weight_scale"], parts[".weight_scale_2"]
         ),
     ),
+    "modelopt mxfp4": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: parts[".weight"].dtype == parts[".weight_scale"].dtype == np.uint8,
+        lambda parts, config: mx_elements(_nibbles(parts[".weight"]), parts[".weight_scale"], E2M1),
+    ),
     "mxfp8-quantized": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: (

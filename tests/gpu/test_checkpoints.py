@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from compare import generator
 from mxdot.gpu.torchao import from_torchao
@@ -265,6 +265,101 @@ def test_modelopt(tmp_path):
     assert np.array_equal(array.scales[1], scales)
     assert array.scales[0].item() == np.float32(0.0123)
     assert np.array_equal(array.codes[:, 0::2], packed & 15)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("config", "layout"),
+    [
+        ("NVFP4_DEFAULT_CFG", "modelopt nvfp4"),
+        ("MXFP4_DEFAULT_CFG", "modelopt mxfp4"),
+        ("MXFP8_DEFAULT_CFG", "mxfp8-quantized"),
+        ("FP8_DEFAULT_CFG", "int-quantized"),
+    ],
+)
+def test_modelopt_writes(tmp_path, config, layout):
+    """A model that the library exports has the values that its own tensors have."""
+    quantization = pytest.importorskip("modelopt.torch.quantization")
+    from modelopt.torch.export import export_hf_checkpoint
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    options = {"num_hidden_layers": 1, "vocab_size": 97, "architectures": ["LlamaForCausalLM"]}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, **options)).to(torch.bfloat16)
+    tokens = torch.randint(0, 97, (2, 16))
+    quantization.quantize(model, getattr(quantization, config), lambda made: made(tokens))
+    export_hf_checkpoint(model, export_dir=tmp_path)
+    checkpoint, tensors = Checkpoint(tmp_path), load_file(tmp_path / "model.safetensors")
+    names = [name for name, _ in model.named_modules() if name.endswith("_proj")]
+    assert checkpoint.layouts == dict.fromkeys(sorted(names), layout)
+    for name in names:
+        parts = {part: tensors.get(f"{name}.{part}") for part in MODELOPT_PARTS}
+        got = torch.from_numpy(checkpoint[name].dequantize())
+        # NVFP4: the library rounds the product of both scales first.
+        tolerance = 2**-22 if config.startswith("NV") else 0
+        want = by_modelopt(config, *parts.values())
+        assert torch.allclose(got, want, rtol=tolerance, atol=0), name
+
+
+MODELOPT_PARTS = ("weight", "weight_scale", "weight_scale_2")
+
+
+def by_modelopt(config, weight, scale, scale_2):
+    """The library's own values of a weight that it has written."""
+    from modelopt.torch.quantization import qtensor
+
+    if config.startswith("FP8"):
+        return weight.float() * scale
+    size = 16 if config.startswith("NV") else 32
+    kind = getattr(qtensor, config.split("_")[0] + "QTensor")
+    shape = torch.Size([len(weight), len(scale[0]) * size])
+    made = kind(shape, torch.float32, weight)
+    options = {"scale": scale, "block_sizes": {-1: size}}
+    if scale_2 is not None:
+        options["double_scale"] = scale_2
+    return made.dequantize(torch.float32, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_autoawq_writes(tmp_path):
+    gemm = pytest.importorskip("awq.modules.linear.gemm")
+    from awq.utils.packing_utils import dequantize_gemm
+
+    layer, scales, zeros = affine(4)
+    packed = gemm.WQLinear_GEMM.from_linear(layer, 4, 32, False, scales.T, zeros.T)
+    tensors = {f"k.{name}": part for name, part in packed.state_dict().items()}
+    array = stored(tmp_path, tensors, {"quant_method": "awq", "bits": 4})["k"]
+    want = dequantize_gemm(packed.qweight, packed.qzeros, packed.scales, 4, 32)
+    assert torch.equal(torch.from_numpy(array.dequantize()).half(), want.T)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("bits", [4, 8])
+def test_gptqmodel_writes(tmp_path, bits):
+    module = pytest.importorskip("gptqmodel.nn_modules.qlinear.torch")
+    layer, scales, zeros = affine(bits)
+    sizes = {"in_features": 128, "out_features": 64, "bias": False}
+    packed = module.TorchLinear(bits=bits, group_size=32, sym=False, desc_act=False, **sizes)
+    packed.pack(layer, scales, zeros, torch.arange(128, dtype=torch.int32) // 32)
+    tensors = {f"k.{name}": part.clone() for name, part in packed.state_dict().items()}
+    config = {"quant_method": "gptq", "bits": bits, "checkpoint_format": "gptq_v2"}
+    array = stored(tmp_path, tensors, config)["k"]
+    packed.post_init()
+    want = packed.dequantize_weight().T
+    assert torch.equal(torch.from_numpy(array.dequantize()).half(), want.half())
+
+
+def affine(bits: int):
+    """A layer, and scales and zero points (rows, groups) of 32 of its inputs."""
+    layer = torch.nn.Linear(128, 64, bias=False).half()
+    drawn = weights(f"affine {bits}", rows=64).half()
+    layer.weight = torch.nn.Parameter(drawn, requires_grad=False)
+    groups = drawn.float().reshape(64, -1, 32)
+    low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
+    scales = ((high - low) / (2**bits - 2)).clamp(min=2**-10).half()
+    zeros = (-low / scales.float()).round().clamp(1, 2**bits - 1).int()
+    return layer, scales, zeros
 
 
 def test_exponents_are_no_numbers(tmp_path):

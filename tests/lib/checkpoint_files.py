@@ -91,6 +91,8 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
         case "modelopt nvfp4":
             tensors = {"w.weight": nibbles, "w.weight_scale": e4m3, "w.weight_scale_2": scalar}
             return write(path, tensors, {"quant_method": "modelopt"})
+        case "modelopt mxfp4":
+            return write(path, {"w.weight": nibbles, "w.weight_scale": exponents})
         case "pack-quantized":
             tensors = {"w.weight_packed": words(ROWS, COLUMNS // 8)}
             shape = "I64", np.int64([ROWS, COLUMNS])
@@ -129,6 +131,7 @@ HELD = {
     "deepseek fp8, E8M0": ("e4m3", "e8m0", 64),
     "nvfp4-pack-quantized": ("e2m1", "e4m3", 16),
     "modelopt nvfp4": ("e2m1", "e4m3", 16),
+    "modelopt mxfp4": ("e2m1", "e8m0", 32),
     "pack-quantized": None,
     "mxfp4-pack-quantized": ("e2m1", "e8m0", 32),
     "mxfp8-quantized": ("e4m3", "e8m0", 32),

@@ -41,6 +41,8 @@ DTYPES: dict[str, Any] = {
 """Dtypes of safetensors files, by name."""
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the format
 LARGEST_CONFIG = 10_000_000
+SWIZZLED = '"is_swizzled_scales": true'
+"""What torchao's files say of scales in the order of a kernel."""
 
 
 class Stored(NamedTuple):
@@ -78,7 +80,11 @@ class Checkpoint(Mapping[str, ScaledArray]):
     def _take_safetensors(self) -> None:
         tensors: dict[str, Stored] = {}
         for file in _safetensors(self.path):
-            tensors |= _header(file)
+            found, about = _header(file)
+            tensors |= found
+            for name, text in about.items():
+                if SWIZZLED in str(text):
+                    raise ValueError(f"{file}: {name} must have scales by row, not swizzled")
         for layout_name, layout in LAYOUTS.items():
             first = layout.suffixes[0]
             for full in [name for name in tensors if name.endswith(first)]:
@@ -172,17 +178,17 @@ def _mapped(path: Path) -> memoryview:
             raise ValueError(f"{path}: it must not be empty") from None
 
 
-def _header(path: Path) -> dict[str, Stored]:
-    """The tensors of a safetensors file."""
+def _header(path: Path) -> tuple[dict[str, Stored], Mapping]:
+    """The tensors of a safetensors file, and what it says about them."""
     data = _mapped(path)
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > min(LARGEST_HEADER, len(data) - 8):
         raise ValueError(f"{path}: it must be a safetensors file, whole, not {len(data)} bytes")
     try:
         entries = json.loads(bytes(data[8 : 8 + size]))
-        tensors = {}
+        tensors, about = {}, dict(entries.pop("__metadata__", {}))
         for name, entry in entries.items():
-            if name == "__metadata__" or entry["dtype"] not in DTYPES:
+            if entry["dtype"] not in DTYPES:
                 continue
             start, end = entry["data_offsets"]
             dtype, shape = np.dtype(DTYPES[entry["dtype"]]), tuple(entry["shape"])
@@ -192,7 +198,7 @@ def _header(path: Path) -> dict[str, Stored]:
             tensors[name] = Stored(part, dtype, shape)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: it must be a safetensors file: {one_line(str(error))}") from None
-    return tensors
+    return tensors, about
 
 
 # GGUF ---------------------------------------------------------------------------------------------

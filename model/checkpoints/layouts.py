@@ -406,6 +406,12 @@ def _read_awq(parts: Parts, config: Mapping) -> ScaledArray:
     return awq(codes, zeros, scales, int(config.get("bits", 4)))
 
 
+def _torchao_mx(codes: NDArray, scales: NDArray) -> ScaledArray:
+    elements = ELEMENTS.get(codes.dtype, E2M1)
+    codes = codes if codes.dtype in ELEMENTS else _nibbles(codes)
+    return mx_elements(codes, scales, elements, codes.shape[-1] // scales.shape[-1])
+
+
 def _is_awq(parts: Parts, config: Mapping) -> bool:
     if method := _method(config):
         return method == "awq"
@@ -473,6 +479,31 @@ LAYOUTS: dict[str, Layout] = {
             parts[".weight"], parts[".weight_scale"], parts.get(".weight_zero_point")
         ),
         (".weight_zero_point",),
+    ),
+    "torchao nvfp4": Layout(
+        ("._weight_qdata", "._weight_scale"),
+        lambda parts, config: parts["._weight_scale"].dtype == np.dtype(ml_dtypes.float8_e4m3fn),
+        lambda parts, config: modelopt_nvfp4(
+            parts["._weight_qdata"],
+            parts["._weight_scale"],
+            parts.get("._weight_per_tensor_scale", np.ones((), np.float32)),
+        ),
+        ("._weight_per_tensor_scale",),
+    ),
+    "torchao mx": Layout(
+        ("._weight_qdata", "._weight_scale"),
+        lambda parts, config: parts["._weight_scale"].dtype == E8M0_DTYPE,
+        lambda parts, config: _torchao_mx(parts["._weight_qdata"], parts["._weight_scale"]),
+    ),
+    "torchao integers": Layout(
+        ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
+        lambda parts, config: (
+            parts["._weight_qdata"].shape[-1] % parts["._weight_scale"].shape[-1] == 0
+            and parts["._weight_zero_point"].dtype == np.int8
+        ),
+        lambda parts, config: int_quantized(
+            parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
+        ),
     ),
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),

@@ -454,3 +454,38 @@ def test_torchao_int4():
     x.zero_point[0, 0] = 1
     with pytest.raises(ValueError, match="zero points of x must be zero: an Int4Tensor adds"):
         from_torchao(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["mx", "mx fp4", "nvfp4", "integers"])
+def test_torchao_writes(tmp_path, kind):
+    """Tensors as the library lays them out in safetensors files."""
+    pytest.importorskip("torchao")
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from torchao.quantization.granularity import PerGroup
+
+    x = weights(f"torchao file {kind}")
+    if kind == "nvfp4":
+        made = NVFP4Tensor.to_nvfp4(x, per_tensor_scale=torch.tensor(0.003))
+    elif kind == "integers":
+        layer = torch.nn.Linear(128, 48, bias=False)
+        layer.weight = torch.nn.Parameter(x, requires_grad=False)
+        quantize_(layer, IntxWeightOnlyConfig(torch.int4, PerGroup(32)))
+        made = layer.weight
+    else:
+        dtype = torch.float4_e2m1fn_x2 if kind == "mx fp4" else torch.float8_e5m2
+        made = MXTensor.to_mx(x, dtype, 32)
+    tensors, about = flatten_tensor_state_dict({"up.weight": made})
+    path = tmp_path / "model.safetensors"
+    save_file({name: part.contiguous() for name, part in tensors.items()}, path, about)
+    checkpoint = Checkpoint(path)
+    assert checkpoint.layouts == {"up": f"torchao {kind.removesuffix(' fp4')}"}
+    assert np.array_equal(checkpoint["up"].dequantize(), from_torchao(made).dequantize().numpy())
+    swizzled = {k: v.replace('scales": false', 'scales": true') for k, v in about.items()}
+    if kind != "integers":
+        save_file({name: part.contiguous() for name, part in tensors.items()}, path, swizzled)
+        with pytest.raises(ValueError, match=r"up.weight must have scales by row, not swizzled"):
+            Checkpoint(path)

@@ -105,6 +105,18 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
         case "int-quantized":
             codes = "I8", random_bytes(ROWS, COLUMNS).view(np.int8)
             return write(path, {"w.weight": codes, "w.weight_scale": floats(ROWS, 1)})
+        case "torchao nvfp4":
+            tensors = {"w._weight_qdata": nibbles, "w._weight_scale": e4m3}
+            scale = "F32", np.asarray(scalar[1][0])
+            return write(path, {**tensors, "w._weight_per_tensor_scale": scale})
+        case "torchao mx":
+            scale = "F8_E8M0", exponents[1]
+            return write(path, {"w._weight_qdata": fp8(), "w._weight_scale": scale})
+        case "torchao integers":
+            codes = "I8", random_bytes(ROWS, COLUMNS, high=16).view(np.int8) - np.int8(8)
+            zeros = "I8", random_bytes(*groups, high=8).view(np.int8)
+            tensors = {"w._weight_qdata": codes, "w._weight_scale": floats(*groups)}
+            return write(path, {**tensors, "w._weight_zero_point": zeros})
         case "awq":
             tensors = {"w.qweight": words(COLUMNS, ROWS // 8), "w.qzeros": words(2, ROWS // 8)}
             tensors["w.scales"] = floats(2, ROWS, dtype="F16")
@@ -136,6 +148,9 @@ HELD = {
     "mxfp4-pack-quantized": ("e2m1", "e8m0", 32),
     "mxfp8-quantized": ("e4m3", "e8m0", 32),
     "int-quantized": ("int8", None, 0),
+    "torchao nvfp4": ("e2m1", "e4m3", 16),
+    "torchao mx": ("e4m3", "e8m0", 32),
+    "torchao integers": None,
     "awq": None,
     "gptq": None,
     "gguf Q8_0": None,

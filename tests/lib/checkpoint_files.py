@@ -73,7 +73,7 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
     exponents = "U8", random_bytes(ROWS, COLUMNS // 32, low=120, high=130)
     nibbles = "U8", random_bytes(ROWS, COLUMNS // 2)
     e4m3 = "F8_E4M3", random_bytes(ROWS, COLUMNS // 16, low=40, high=90)
-    scalar = "F32", np.float32([0.02])
+    scalar = "F32", np.array([0.02], np.float32)
     groups = ROWS, COLUMNS // 32
     match layout:
         case "gpt-oss mxfp4":
@@ -95,7 +95,7 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
             return write(path, {"w.weight": nibbles, "w.weight_scale": exponents})
         case "pack-quantized":
             tensors = {"w.weight_packed": words(ROWS, COLUMNS // 8)}
-            shape = "I64", np.int64([ROWS, COLUMNS])
+            shape = "I64", np.array([ROWS, COLUMNS], np.int64)
             scale = floats(*groups, dtype="F16")
             return write(path, {**tensors, "w.weight_scale": scale, "w.weight_shape": shape})
         case "mxfp4-pack-quantized":

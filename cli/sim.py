@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..model.errors import choice
+from ..model.errors import choice, one_line
 from ..model.units import KINDS
 from . import soak
 from .backends import add_backend_options, backend, check_backend, listing
@@ -122,6 +122,12 @@ def run(args: argparse.Namespace) -> int:
         for unit in units:
             print(f"{unit.name:48} {unit.config}")
         return 0
+    if args.tensors is not None and args.kind == "dot":
+        from ..sim.dot.tensors import weights_note
+
+        note = weights_note(args.tensors, tuple(args.name), unit_of(KINDS["dot"], args))
+        if note is not None:
+            print(one_line(note))
     quick = args.kind == REGRESSION and not args.full
     traffic = args.traffic or (QUICK_TRAFFIC if quick else TRAFFIC)
     settings = Settings(

@@ -1,6 +1,7 @@
 """Real tensors as dot products: two arrays of a file, quantised, row against row."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -80,6 +81,16 @@ def quantized(
         plain = quantize(padded, fmt, block_size=config.scale_block, scale_rule=scale_rule)
         codes, scales = plain.codes, plain.scales
     return codes.reshape(rows, beats, -1), scales.reshape(rows, beats, *per_beat)
+
+
+def weights_note(path: Path, names: tuple[str, ...], config: DotConfig) -> str | None:
+    """How the unit's first mode takes the weights of a checkpoint; None without any."""
+    _, y = load_tensors(path, names)
+    if not isinstance(y, HeldRows):
+        return None
+    fmt = config.formats[0][1]
+    kept = y.under(fmt, config.scales, config.scale_block, config.lanes)
+    return f"weights of {path}: {f'their values, quantised to {fmt}' if kept is None else y}"
 
 
 def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:

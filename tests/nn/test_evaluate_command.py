@@ -129,6 +129,30 @@ def test_a_quantised_checkpoint_is_decoded(saved, tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_stacked_experts_are_decoded(transformers, tmp_path):
+    """gpt-oss: blocks and scales of each expert become the parameter, inputs first."""
+    sizes = {"hidden_size": 64, "intermediate_size": 32, "num_local_experts": 4, "head_dim": 16}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    config = transformers.GptOssConfig(**sizes, vocab_size=VOCABULARY, num_experts_per_tok=2)
+    transformers.GptOssForCausalLM(config).save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    weights = load_file(path)
+    want = {}
+    for name in [name for name in weights if name.endswith("_proj") and "experts" in name]:
+        made = quantize(weights.pop(name).transpose(1, 2).numpy(), "e2m1")
+        want[name] = made.dequantize().swapaxes(1, 2)
+        packed = made.codes[..., 0::2] | made.codes[..., 1::2] << 4
+        blocks = packed.reshape(*made.scales.shape, 16)
+        weights |= {f"{name}_blocks": torch.from_numpy(blocks)}
+        weights |= {f"{name}_scales": torch.from_numpy(made.scales.copy())}
+    save_file(weights, path)
+    change(tmp_path, quantization_config={"quant_method": "mxfp4"})
+    state = load_network(tmp_path, sequences=1, length=4).model.state_dict()
+    assert len(want) == 2
+    for name, values in want.items():
+        np.testing.assert_array_equal(state[name].numpy(), values)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "mse"])
 def test_the_picture_is_of_the_metric(saved, metric, tmp_path, capsys):
     options = ["--metric", metric, "-o", str(tmp_path / "out"), *SHORT]

@@ -7,10 +7,11 @@ import pytest
 
 from checkpoint_files import COLUMNS, HELD, ROWS, floats, fp8, make, random_bytes, read, write
 from mxdot.compare.accuracy.evaluation import prepare
+from mxdot.compare.accuracy.scheme_units import evaluate_unit
 from mxdot.model import DotConfig, format_pairs
 from mxdot.model.checkpoints import LAYOUTS, Checkpoint
 from mxdot.model.formats import FORMATS
-from mxdot.sim.dot.tensors import quantized, tensor_traffic
+from mxdot.sim.dot.tensors import quantized, tensor_traffic, weights_note
 from mxdot.sim.engine.job import UnitJob
 from mxdot.util.data.sets import data_set
 from mxdot.util.data.tensors import load_array, load_tensors, load_values, modes_taking
@@ -74,6 +75,19 @@ def test_codes_as_they_are(tmp_path, layout):
         assert {row.tobytes() for row in operands.b.codes} <= stretches
 
 
+def test_nvfp4_in_a_unit_with_its_scales(tmp_path):
+    """The weight against itself: codes that are kept have no error of a format."""
+    path = make("nvfp4-pack-quantized", tmp_path)
+    config = DotConfig("e2m1", 16, "fused:30", scales="e4m3")
+    (kept,) = evaluate_unit(config, f"{path}#w,w", (64,), count=8)
+    assert kept.sqnr_format_db > 120
+    (other,) = evaluate_unit(config, str(path), (64,), count=8)
+    assert 10 < other.sqnr_format_db < 30
+    config = DotConfig("e2m1", 32, "fused:30", scales="e4m3")  # a scale of 32 elements
+    (values,) = evaluate_unit(config, f"{path}#w,w", (64,), count=8)
+    assert values.sqnr_format_db < 60
+
+
 def test_other_units_take_values(tmp_path):
     _, y = held(make("mxfp8-quantized", tmp_path))
     for config in (
@@ -85,6 +99,10 @@ def test_other_units_take_values(tmp_path):
         got, want = quantized(config, y, fmt), quantized(config, y.values, fmt)
         for part, other in zip(got, want, strict=True):
             np.testing.assert_array_equal(part, other)
+    note = f"weights of {tmp_path}: their "
+    assert weights_note(tmp_path, (), DotConfig("e5m2", 32)) == f"{note}values, quantised to e5m2"
+    codes_note = f"{note}e4m3 codes under their e8m0 scales, one per 32 elements"
+    assert weights_note(tmp_path, (), DotConfig("e4m3", 8)) == codes_note
     codes, scales = quantized(DotConfig("e4m3", 8), y, FORMATS["e4m3"])
     assert y.codes is not None
     np.testing.assert_array_equal(codes.reshape(y.codes.shape), y.codes)
@@ -139,6 +157,9 @@ def test_bad_checkpoints(tmp_path):
     message = f"{tmp_path}: must hold quantised weights in a layout that is known, not none"
     with pytest.raises(ValueError, match=re.escape(message)):
         load_tensors(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty: it must hold safetensors files, not none$"):
+        load_tensors(tmp_path / "empty")
     with pytest.raises(ValueError, match=r"none.gguf: cannot be read: No such file"):
         load_tensors(tmp_path / "none.gguf")
 

@@ -178,10 +178,7 @@ def weights_note(text: str, fmt: ElementFormat, lanes: int) -> str | None:
         return None
     if y.under(fmt, E8M0.name, lanes, lanes) is None:
         return f"weights of {text}: their values, quantised to {fmt} in blocks of {lanes}"
-    scales = "without the scales of whole rows"
-    if y.scale_format is not None:
-        scales = f"under their {y.scale_format} scales, one per {y.block} elements"
-    return f"weights of {text}: their {fmt} codes {scales}"
+    return f"weights of {text}: {y}"
 
 
 def _tensor_set(text: str, path: Path, names: tuple[str, ...]) -> DataSet:

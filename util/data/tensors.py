@@ -86,10 +86,11 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[Rows, Rows]:
         with _open(path) as (available, read):
             for name in names:
                 _check_name(name, available)
+            is_alone = len(names) < 2
             if not names:
                 names = _fitting(available, read)
             x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
-            if isinstance(y, HeldRows) and names[0] == names[-1]:
+            if isinstance(y, HeldRows) and is_alone:
                 x = activations(names[0], y.shape[1], ACTIVATION_ROWS)
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(str(error))}") from None
@@ -159,7 +160,7 @@ class Names(list[str]):
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[Names, Reader]]:
     """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
-    if is_checkpoint(path):
+    if path.is_dir() or is_checkpoint(path):
         checkpoint = open_checkpoint(path)
         if not checkpoint:
             raise ValueError("must hold quantised weights in a layout that is known, not none")

@@ -54,6 +54,13 @@ class HeldRows:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __str__(self) -> str:
+        """What a unit takes that takes the codes."""
+        if self.scale_format is None:
+            return f"their {self.format} codes without the scales of whole rows"
+        scales = f"their {self.scale_format} scales, one per {self.block} elements"
+        return f"their {self.format} codes under {scales}"
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.values.shape

@@ -8,8 +8,8 @@ A library that is missing is named and left out. --te FOLDER adds TransformerEng
 Python: the folder `transformer_engine/pytorch/custom_recipes` of its wheel, which needs no GPU.
 
 Every library quantises the same blocks: a largest magnitude and a second value near a tie, with
-both signs, zeros of both signs, and every power of two of float32. Codes count as differing only
-under equal scales.
+both signs, and zeros of both signs, near one and at both ends of float32. Codes count as differing
+only under equal scales.
 """
 
 import argparse

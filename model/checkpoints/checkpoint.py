@@ -41,6 +41,8 @@ DTYPES: dict[str, Any] = {
 """Dtypes of safetensors files, by name."""
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the format
 LARGEST_CONFIG = 10_000_000
+DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError)
+"""Errors that numbers of a damaged file lead to, besides ValueError and TypeError."""
 SWIZZLED = '"is_swizzled_scales": true'
 """What torchao's files say of scales in the order of a kernel."""
 
@@ -140,7 +142,7 @@ def _explained(path: Path, name: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise type(error)(f"{path}: {name}: {one_line(str(error))}") from None
-    except (ArithmeticError, AttributeError, LookupError, MemoryError) as error:
+    except DAMAGE as error:
         raise ValueError(
             f"{path}: {name}: its tensors and config.json must fit each other: "
             f"{one_line(str(error))}"
@@ -154,7 +156,7 @@ def _config(path: Path) -> Mapping:
         return {}
     try:
         config = json.loads(read_text(file, LARGEST_CONFIG))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: it must be JSON: {one_line(str(error))}") from None
     found = config.get("quantization_config") if isinstance(config, dict) else None
     return found if isinstance(found, dict) else {}
@@ -196,7 +198,7 @@ def _header(path: Path) -> tuple[dict[str, Stored], Mapping]:
             if end - start != len(part) or len(part) != dtype.itemsize * int(np.prod(shape)):
                 raise ValueError(f"{name} must have {end - start} bytes, not {len(part)}")
             tensors[name] = Stored(part, dtype, shape)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, *DAMAGE, RecursionError) as error:
         raise ValueError(f"{path}: it must be a safetensors file: {one_line(str(error))}") from None
     return tensors, about
 
@@ -286,5 +288,5 @@ def _gguf_tensors(path: Path) -> dict[str, tuple[int, Stored]]:
                 raise ValueError(f"{name} is cut")
             tensors[name] = kind, Stored(part, np.dtype(np.uint8), stored)
         return tensors
-    except (ValueError, KeyError, OverflowError, MemoryError, struct.error) as error:
+    except (ValueError, TypeError, *DAMAGE, RecursionError, struct.error) as error:
         raise ValueError(f"{path}: it must be a GGUF file, whole: {one_line(str(error))}") from None

@@ -148,8 +148,11 @@ def _decoded(directory: Path, weights: dict[str, Tensor]) -> dict[str, Tensor]:
             f"{', '.join(LAYOUTS)}, not in another layout"
         )
     weights = dict(weights)
-    for name, array in checkpoint.items():
-        values = torch.from_numpy(array.dequantize())
+    for name in checkpoint:
+        try:
+            values = torch.from_numpy(checkpoint[name].dequantize())
+        except TypeError as error:  # of a tensor with another dtype
+            raise ValueError(str(error)) from None
         parts = checkpoint.tensors_of(name)
         for part in parts:
             weights.pop(part, None)

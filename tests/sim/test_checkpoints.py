@@ -164,6 +164,27 @@ def test_bad_checkpoints(tmp_path):
         load_tensors(tmp_path / "none.gguf")
 
 
+@pytest.mark.parametrize("layout", HELD)
+def test_damaged_bytes(tmp_path, layout):
+    """Any bytes of the header: the tensors, or a ValueError of one line."""
+    path, rng = make(layout, tmp_path), np.random.default_rng(5)
+    whole = path.read_bytes()
+    size = 90 if path.suffix == ".gguf" else 400
+    for _ in range(30):
+        data = bytearray(whole)
+        for place in rng.integers(0, min(size, len(data)), 2):
+            data[place] = rng.choice([*b'09,-]["', 255])
+        path.write_bytes(data)
+        try:
+            load_tensors(path)
+        except ValueError as error:
+            text = str(error)
+        else:
+            continue
+        assert text.startswith(f"{path}: ")
+        assert "\n" not in text
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tensors_of_other_shapes(tmp_path, layout):
     """Each of a weight's tensors replaced by another: read, or an error of one line."""

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..model.errors import choice, one_line
-from ..model.units import KINDS
+from ..model.units import KINDS, DotConfig
 from . import soak
 from .backends import add_backend_options, backend, check_backend, listing
 from .output import add_json_file_option
@@ -122,10 +122,11 @@ def run(args: argparse.Namespace) -> int:
         for unit in units:
             print(f"{unit.name:48} {unit.config}")
         return 0
-    if args.tensors is not None and args.kind == "dot":
+    config = units[0].config
+    if args.tensors is not None and len(units) == 1 and isinstance(config, DotConfig):
         from ..sim.dot.tensors import weights_note
 
-        note = weights_note(args.tensors, tuple(args.name), unit_of(KINDS["dot"], args))
+        note = weights_note(args.tensors, tuple(args.name), config)
         if note is not None:
             print(one_line(note))
     quick = args.kind == REGRESSION and not args.full

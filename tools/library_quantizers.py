@@ -328,8 +328,9 @@ def transformer_engine(folder: Path) -> Iterator[Case]:
     held: Any = sys.modules[f"{names[1]}.quantized_tensor"]
     held.QuantizedTensorStorage = held.Quantizer = base
     parent: Any = sys.modules[names[2]]
-    parent.gemm = sys.modules[f"{names[2]}.gemm"]
-    parent.gemm.GEMMType, parent.gemm.MMParams = types.SimpleNamespace(FPROP=0), object
+    gemm: Any = sys.modules[f"{names[2]}.gemm"]
+    gemm.GEMMType, gemm.MMParams = types.SimpleNamespace(FPROP=0), object
+    parent.gemm = gemm
     for part in ("reference_utils", "reference_nvfp4"):
         where = spec_from_file_location(f"{names[2]}.{part}", folder / f"{part}.py")
         if where is None or where.loader is None:
@@ -416,7 +417,7 @@ def differences(case: Case) -> list[str]:
     return lines
 
 
-def _rank(value: np.float32) -> tuple[float, float]:
+def _rank(value: Any) -> tuple[float, float]:
     """Simple numbers first: few digits, then near one."""
     mantissa, exponent = np.frexp(abs(float(value)))
     digits = 0 if mantissa == 0 else int(np.log2(float(mantissa).as_integer_ratio()[1]))

@@ -37,7 +37,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "model",
         metavar="MODEL",
         help="a directory with config.json and model.safetensors, of an architecture that "
-        "transformers knows, or encoder, that of mxdot[real]",
+        "transformers knows, with quantised weights too, which are decoded; or encoder, that of "
+        "mxdot[real]",
     )
     parser.add_argument(
         "--recipe",

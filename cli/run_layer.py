@@ -53,7 +53,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--tensors",
         type=Path,
         metavar="FILE",
-        help="activations and weight of a file, .safetensors, .npz or .npy, instead of the encoder",
+        help="activations and weight of a file, .safetensors, .npz or .npy, or a weight of a "
+        "checkpoint, instead of the encoder",
     )
     group.add_argument(
         "--name", nargs=2, default=[], metavar="TENSOR", help="activations and weight in the file"

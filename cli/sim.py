@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from ..model.errors import choice
-from ..model.units import KINDS
+from ..model.errors import choice, one_line
+from ..model.units import KINDS, DotConfig
 from . import soak
 from .backends import add_backend_options, backend, check_backend, listing
 from .output import add_json_file_option
@@ -71,7 +71,11 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "alone, of small units, with --full of all but matrix units (needs mxdot[compare])",
     )
     group.add_argument(
-        "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors, .npz or .npy"
+        "--tensors",
+        type=Path,
+        metavar="FILE",
+        help="real tensors, .safetensors, .npz or .npy; "
+        "or a checkpoint with quantised weights, also .gguf or a directory",
     )
     group.add_argument(
         "--name",
@@ -118,6 +122,13 @@ def run(args: argparse.Namespace) -> int:
         for unit in units:
             print(f"{unit.name:48} {unit.config}")
         return 0
+    config = units[0].config
+    if args.tensors is not None and len(units) == 1 and isinstance(config, DotConfig):
+        from ..sim.dot.tensors import weights_note
+
+        note = weights_note(args.tensors, tuple(args.name), config)
+        if note is not None:
+            print(one_line(note))
     quick = args.kind == REGRESSION and not args.full
     traffic = args.traffic or (QUICK_TRAFFIC if quick else TRAFFIC)
     settings = Settings(

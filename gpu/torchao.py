@@ -1,5 +1,6 @@
 """Tensors of torchao as tensors of schemes, bit for bit."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..model.checkpoints import modelopt_nvfp4, mx_elements
+from ..model.checkpoints import int_quantized, modelopt_nvfp4, mx_elements
 from ..model.formats import E2M1, E4M3, E5M2, ElementFormat
 from ..model.schemes import ScaledArray
 from .tensors.scaled import ScaledTensor
@@ -17,13 +18,15 @@ ELEMENTS: dict[torch.dtype, ElementFormat] = {
     torch.float8_e5m2: E5M2,
     torch.float4_e2m1fn_x2: E2M1,
 }
+INTEGER_BITS: dict[torch.dtype, int] = {torch.int4: 4, torch.int8: 8}
 
 
 def from_torchao(x: Any) -> ScaledTensor:
-    """An MXTensor or NVFP4Tensor of torchao as a ScaledTensor, on its device.
+    """A tensor of torchao as a ScaledTensor, on its device: MX, NVFP4, INT4 and INT8.
 
-    Codes and scales keep their bits. Raises TypeError for another class, and ValueError for scales
-    in the order of a kernel (`is_swizzled_scales`).
+    Codes and scales keep their bits; scales of bfloat16 become float32. Raises TypeError for a
+    class that has no reader, and ValueError for scales in the order of a kernel
+    (`is_swizzled_scales`) and for zero points that are no integers.
     """
     kind = type(x).__name__
     if kind not in _READERS:
@@ -53,8 +56,46 @@ def _nvfp4(x: Any) -> ScaledArray:
     return modelopt_nvfp4(packed, scales, whole)
 
 
+def _int4(x: Any) -> ScaledArray:
+    """Two signed numbers per byte, the first in the low half; scales (groups, rows)."""
+    if x.zero_point.any():
+        raise ValueError("zero points of x must be zero: an Int4Tensor adds others after scaling")
+    packed = _bytes(x.qdata)
+    numbers = np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
+    signed = (numbers.astype(np.int8) ^ np.int8(8)) - np.int8(8)
+    return _integers(x, signed, 4, lambda part: part.transpose(-1, -2))
+
+
+def _intx(x: Any) -> ScaledArray:
+    bits = INTEGER_BITS.get(x.target_dtype)
+    if bits is None:
+        known = ", ".join(map(str, INTEGER_BITS))
+        raise ValueError(f"target_dtype of x must be one of {known}, not {x.target_dtype}")
+    return _integers(x, x.qdata.cpu().numpy(), bits, lambda part: part)
+
+
+def _integers(
+    x: Any, numbers: NDArray, bits: int, by_row: Callable[[Tensor], Tensor]
+) -> ScaledArray:
+    """Groups of a row; without zero points where all are zero."""
+    zeros = by_row(x.zero_point).cpu()
+    if torch.is_floating_point(zeros) and not torch.equal(zeros, zeros.round()):
+        raise ValueError("zero points of x must be integers, not a float to add")
+    if isinstance(x.block_size, tuple | list) and any(size != 1 for size in x.block_size[:-1]):
+        raise ValueError(f"block_size of x must have groups of one row, not {x.block_size}")
+    scale = by_row(x.scale).cpu()
+    scale = (scale.float() if scale.dtype == torch.bfloat16 else scale).contiguous().numpy()
+    zero_points = zeros.to(torch.int32).contiguous().numpy() if zeros.any() else None
+    return int_quantized(numbers, scale, zero_points, bits)
+
+
 def _bytes(x: Tensor) -> NDArray[np.uint8]:
     return x.detach().contiguous().view(torch.uint8).cpu().numpy()
 
 
-_READERS = {"MXTensor": _mx, "NVFP4Tensor": _nvfp4}
+_READERS = {
+    "MXTensor": _mx,
+    "NVFP4Tensor": _nvfp4,
+    "Int4Tensor": _int4,
+    "IntxUnpackedToInt8Tensor": _intx,
+}

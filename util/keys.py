@@ -9,7 +9,8 @@ from typing import Any
 
 from ..model.files import open_file
 from ..model.plugins import plugin_files
-from .data.tensors import SUFFIXES
+from .data.sets import is_file
+from .data.weights import checkpoint_files
 
 ROOT = Path(__file__).parents[1]
 CODE = (".py", ".sv", ".svh", ".cc", ".h", ".vlt", ".toml")
@@ -50,17 +51,29 @@ def version_of(package: str) -> str:
 def data_digest(data: str) -> str:
     """Hash of the file of a data set; empty for a synthetic one."""
     file = data.partition("#")[0]
-    return file_digest(Path(file)) if file.endswith(SUFFIXES) else ""
+    return file_digest(Path(file)) if is_file(file) else ""
 
 
 def located(data: str, folder: Path) -> str:
     """The data set `data`; a file that is named without its directory is in `folder`."""
     file, mark, tensors = data.partition("#")
-    return f"{folder / file}{mark}{tensors}" if file.endswith(SUFFIXES) else data
+    return f"{folder / file}{mark}{tensors}" if is_file(file, folder) else data
 
 
 def file_digest(path: Path) -> str:
-    """Hash of a file's content; ValueError where it cannot be read."""
+    """Hash of a file's content, or of every file that a checkpoint is read from.
+
+    ValueError where it cannot be read.
+    """
+    parts = [path]
+    if path.suffix == ".safetensors" or path.is_dir():
+        parts = checkpoint_files(path)
+    if parts == [path]:
+        return _modified_digest(path)
+    return hashlib.sha256("".join(map(_modified_digest, parts)).encode()).hexdigest()
+
+
+def _modified_digest(path: Path) -> str:
     try:
         modified = path.stat().st_mtime_ns
     except OSError as error:

@@ -46,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
 def _search(args: argparse.Namespace) -> int:
     from ...compare.studies import Target, search
     from ...compare.studies.table import show_found
+    from ...model import format_pairs
+    from ...util.data.sets import weights_note
     from ...util.progress import display
 
     refuse(args, ["wires"], "without --clock")
@@ -55,6 +57,9 @@ def _search(args: argparse.Namespace) -> int:
     with display(screen) as observer:
         found = search(study, target, args.output, how, observer)
     show_found(screen, found)
+    for name, fmt, lanes in dict.fromkeys((r.data, r.format, r.lanes) for r in found):
+        if (note := weights_note(name, format_pairs(fmt)[0][1], lanes)) is not None:
+            screen.print(note, highlight=False, soft_wrap=True)
     return 1 if any(result.error for result in found) else 0
 
 

@@ -38,7 +38,8 @@ def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
         "--tensors",
         type=Path,
         metavar="FILE",
-        help="data of .safetensors or .npz; or .npy, times itself",
+        help="data of .safetensors or .npz; .npy, times itself; or a checkpoint, also .gguf or a "
+        "directory: its quantised weights, times normal activations",
     )
     group.add_argument(
         "--name", nargs="+", default=[], metavar="TENSOR", help="one or two tensors of that file"

@@ -13,7 +13,10 @@ from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs, qua
 from ...model import accumulator as as_accumulator
 from ...model.accumulators import any_operands
 from ...model.errors import integer
+from ...model.formats import E8M0
 from ...util.data.sets import DataSet, data_set
+from ...util.data.tensors import Rows
+from ...util.data.weights import HeldRows
 from .bounds import Terms, bound, can_overflow, can_saturate, has_bound, terms_of
 from .metrics import F32, F64, LEAST, ErrorMetrics, ExactSums, errors, exact_sums, finite, sqnr_db
 
@@ -170,8 +173,10 @@ def prepare(
 ) -> Operands:
     """Operands of `evaluate`, cached: every accumulator is measured on the same."""
     rng = np.random.default_rng([seed, data.stream, length])
-    x, y = data.draw(rng, count, length, lanes)
-    a, b = (in_blocks(v, fmt, lanes, scale_rule) for v, fmt in zip((x, y), pair, strict=True))
+    drawn = data.operands(rng, count, length, lanes)
+    (a, x), (b, y) = (
+        _operand(rows, fmt, lanes, scale_rule) for rows, fmt in zip(drawn, pair, strict=True)
+    )
     original = np.einsum("ij,ij->i", x.astype(np.float64), y.astype(np.float64))
     high, low = [], []
     for rows in _chunks(count, length):
@@ -179,6 +184,23 @@ def prepare(
         high.append(sums.high)
         low.append(sums.low)
     return Operands(a, b, ExactSums(np.concatenate(high), np.concatenate(low)), original)
+
+
+def _operand(
+    rows: Rows, fmt: ElementFormat, lanes: int, scale_rule: str
+) -> tuple[MXArray, NDArray[np.float32]]:
+    """An operand, and the values that it stands for.
+
+    Weights of a checkpoint keep codes and scales where blocks of `fmt` take both, and then stand
+    for themselves; else their values are quantised.
+    """
+    if isinstance(rows, HeldRows):
+        held = rows.under(fmt, E8M0.name, lanes, lanes)
+        if held is not None:
+            made = MXArray(*held, fmt, lanes)
+            return made, made.dequantize()[:, : rows.shape[1]]
+        rows = rows.values
+    return in_blocks(rows, fmt, lanes, scale_rule), rows
 
 
 def measure(rule: Accumulator, operands: Operands, error_bound: Bound = bound) -> dict[str, Any]:

@@ -44,6 +44,8 @@ from ...model.schemes import (
     quantize,
 )
 from ...util.data.sets import data_set
+from ...util.data.tensors import Rows
+from ...util.data.weights import HeldRows
 from .evaluation import LENGTHS, Accuracy, compared
 from .metrics import F32, F64, ExactSums, exact_sums
 
@@ -96,8 +98,9 @@ def evaluate_unit(
     found = []
     for length in lengths:
         rng = np.random.default_rng([seed, source.stream, length])
-        x, y = source.draw(rng, count, length, config.lanes)
-        results = (_integers if config.has_integers else _floats)(config, *_whole(config, x, y))
+        drawn = source.operands(rng, count, length, config.lanes)
+        (a, x), (b, y) = (_operand(config, *each) for each in zip("ab", drawn, strict=True))
+        results = (_integers if config.has_integers else _floats)(config, a, b)
         original = np.einsum("ij,ij->i", x.astype(np.float64), y.astype(np.float64))
         measured = compared(results.values, results.saturated, results.exact, original)
         settings = (str(config.accumulator), config.formats_text, data, length, config.lanes)
@@ -107,12 +110,24 @@ def evaluate_unit(
     return found
 
 
-def _whole(config: DotConfig, x: F32, y: F32) -> tuple[ScaledArray, ScaledArray]:
-    """Quantise both operands, padded with zeros to whole blocks."""
-    padding = ((0, 0), (0, -x.shape[1] % config.lanes))
-    sides = zip("ab", (x, y), strict=True)
-    a, b = (quantize(np.pad(v, padding), _scheme(config, name)) for name, v in sides)
-    return a, b
+def _operand(config: DotConfig, side: str, rows: Rows) -> tuple[ScaledArray, F32]:
+    """Operand `side`, padded with zeros to whole blocks, and the values that it stands for.
+
+    Weights of a checkpoint keep their codes where the unit takes them and their scales.
+    """
+    scheme = _scheme(config, side)
+    if isinstance(rows, HeldRows):
+        held = None
+        if not (config.has_integers or config.micro):
+            fmt = scheme.elements[0]
+            held = rows.under(fmt, config.scales, config.scale_block, config.lanes)
+        if held is not None:
+            outer = [np.ones((len(rows), 1), np.float32)] * (len(scheme.levels) - 1)
+            made = ScaledArray(scheme, held[0], (*outer, held[1]))
+            return made, made.dequantize()[:, : rows.shape[1]]
+        rows = rows.values
+    padding = ((0, 0), (0, -rows.shape[1] % config.lanes))
+    return quantize(np.pad(rows, padding), scheme), rows
 
 
 def _scheme(config: DotConfig, side: str) -> Scheme:

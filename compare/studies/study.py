@@ -37,7 +37,7 @@ from msgspec import UNSET, Meta, UnsetType, defstruct
 from ...model.errors import printable
 from ...synth import Flow
 from ...synth.clock import FREE
-from ...util.data.tensors import SUFFIXES
+from ...util.data.sets import is_file
 from ...util.schema import Table, check_count, checked, read_toml
 from ...util.sweep import items, number_list
 from .clocks import clock_list
@@ -270,7 +270,7 @@ def _data(value: Names, path: Path) -> tuple[str, ...]:
     """Data sets; a tensor file is relative to the study."""
     names = value if isinstance(value, list) else data_names(value)
     return tuple(
-        str(path.parent / name) if name.partition("#")[0].endswith(SUFFIXES) else name
+        str(path.parent / name) if is_file(name.partition("#")[0], path.parent) else name
         for name in names
     )
 

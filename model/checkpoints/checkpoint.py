@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 from os import PathLike
 from pathlib import Path
@@ -40,6 +41,10 @@ DTYPES: dict[str, Any] = {
 """Dtypes of safetensors files, by name."""
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the format
 LARGEST_CONFIG = 10_000_000
+DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError)
+"""Errors that numbers of a damaged file lead to, besides ValueError and TypeError."""
+SWIZZLED = '"is_swizzled_scales": true'
+"""What torchao's files say of scales in the order of a kernel."""
 
 
 class Stored(NamedTuple):
@@ -77,7 +82,11 @@ class Checkpoint(Mapping[str, ScaledArray]):
     def _take_safetensors(self) -> None:
         tensors: dict[str, Stored] = {}
         for file in _safetensors(self.path):
-            tensors |= _header(file)
+            found, about = _header(file)
+            tensors |= found
+            for name, text in about.items():
+                if SWIZZLED in str(text):
+                    raise ValueError(f"{file}: {name} must have scales by row, not swizzled")
         for layout_name, layout in LAYOUTS.items():
             first = layout.suffixes[0]
             for full in [name for name in tensors if name.endswith(first)]:
@@ -86,7 +95,9 @@ class Checkpoint(Mapping[str, ScaledArray]):
                     continue
                 suffixes = [*layout.suffixes, *layout.optional]
                 parts = {s: tensors[name + s] for s in suffixes if name + s in tensors}
-                if layout.accepts({s: part.array for s, part in parts.items()}, self.config):
+                with _explained(self.path, name):
+                    accepted = layout.accepts(_arrays(parts), self.config)
+                if accepted:
                     self.layouts[name] = layout_name
                     self._weights[name] = layout, parts
 
@@ -104,18 +115,38 @@ class Checkpoint(Mapping[str, ScaledArray]):
                 f"{nearest(name, self._weights)}"
             )
         layout, parts = self._weights[name]
-        try:
+        with _explained(self.path, name):
             if isinstance(layout, str):
                 return _BY_NAME[layout](parts[""].array)
-            return layout.read({s: part.array for s, part in parts.items()}, self.config)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{self.path}: {name}: {one_line(str(error))}") from None
+            return layout.read(_arrays(parts), self.config)
+
+    def tensors_of(self, name: str) -> list[str]:
+        """Names of the tensors of a safetensors file that hold a weight."""
+        return [name + suffix for suffix in self._weights[name][1]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
 
     def __len__(self) -> int:
         return len(self._weights)
+
+
+def _arrays(parts: Mapping[str, Stored]) -> dict[str, NDArray]:
+    return {suffix: part.array for suffix, part in parts.items()}
+
+
+@contextmanager
+def _explained(path: Path, name: str) -> Iterator[None]:
+    """Context whose errors name the file and the weight; tensors of odd shapes are ValueErrors."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {name}: {one_line(str(error))}") from None
+    except DAMAGE as error:
+        raise ValueError(
+            f"{path}: {name}: its tensors and config.json must fit each other: "
+            f"{one_line(str(error))}"
+        ) from None
 
 
 def _config(path: Path) -> Mapping:
@@ -125,7 +156,7 @@ def _config(path: Path) -> Mapping:
         return {}
     try:
         config = json.loads(read_text(file, LARGEST_CONFIG))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: it must be JSON: {one_line(str(error))}") from None
     found = config.get("quantization_config") if isinstance(config, dict) else None
     return found if isinstance(found, dict) else {}
@@ -149,17 +180,17 @@ def _mapped(path: Path) -> memoryview:
             raise ValueError(f"{path}: it must not be empty") from None
 
 
-def _header(path: Path) -> dict[str, Stored]:
-    """The tensors of a safetensors file."""
+def _header(path: Path) -> tuple[dict[str, Stored], Mapping]:
+    """The tensors of a safetensors file, and what it says about them."""
     data = _mapped(path)
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > min(LARGEST_HEADER, len(data) - 8):
         raise ValueError(f"{path}: it must be a safetensors file, whole, not {len(data)} bytes")
     try:
         entries = json.loads(bytes(data[8 : 8 + size]))
-        tensors = {}
+        tensors, about = {}, dict(entries.pop("__metadata__", {}))
         for name, entry in entries.items():
-            if name == "__metadata__" or entry["dtype"] not in DTYPES:
+            if entry["dtype"] not in DTYPES:
                 continue
             start, end = entry["data_offsets"]
             dtype, shape = np.dtype(DTYPES[entry["dtype"]]), tuple(entry["shape"])
@@ -167,9 +198,9 @@ def _header(path: Path) -> dict[str, Stored]:
             if end - start != len(part) or len(part) != dtype.itemsize * int(np.prod(shape)):
                 raise ValueError(f"{name} must have {end - start} bytes, not {len(part)}")
             tensors[name] = Stored(part, dtype, shape)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, *DAMAGE, RecursionError) as error:
         raise ValueError(f"{path}: it must be a safetensors file: {one_line(str(error))}") from None
-    return tensors
+    return tensors, about
 
 
 # GGUF ---------------------------------------------------------------------------------------------
@@ -257,5 +288,5 @@ def _gguf_tensors(path: Path) -> dict[str, tuple[int, Stored]]:
                 raise ValueError(f"{name} is cut")
             tensors[name] = kind, Stored(part, np.dtype(np.uint8), stored)
         return tensors
-    except (ValueError, KeyError, OverflowError, MemoryError, struct.error) as error:
+    except (ValueError, TypeError, *DAMAGE, RecursionError, struct.error) as error:
         raise ValueError(f"{path}: it must be a GGUF file, whole: {one_line(str(error))}") from None

@@ -264,13 +264,19 @@ def pack_quantized(
 
 
 def int_quantized(
-    weight: NDArray, scale: NDArray, zero_point: NDArray | None = None
+    weight: NDArray, scale: NDArray, zero_point: NDArray | None = None, bits: int = 8
 ) -> ScaledArray:
-    """compressed-tensors INT8, and FP8: a code per byte, a scale per tensor, row or group."""
-    elements: ElementFormat = ELEMENTS.get(weight.dtype, INT8_FULL)
-    if elements == INT8_FULL and weight.dtype != np.int8:
+    """compressed-tensors INT8, and FP8: a code per byte, a scale per tensor, row or group.
+
+    bits: 4 for integers from -8 to 7, one per byte.
+    """
+    fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
+    elements: ElementFormat = ELEMENTS.get(weight.dtype, fmt)
+    if elements == fmt and weight.dtype != np.int8:
         raise TypeError(f"weight must be int8, or FP8, not {weight.dtype}")
-    codes = weight.view(np.uint8)
+    if elements == fmt and not fmt.lowest <= weight.min() <= weight.max() <= fmt.highest:
+        raise ValueError(f"weight must be from {fmt.lowest} to {fmt.highest}, not beyond")
+    codes = weight.view(np.uint8) & np.uint8(2**elements.bits - 1)
     stored, fmt = _float_scale("weight_scale", scale)
     groups = TENSOR if stored.size == 1 else CHANNEL
     if stored.ndim == codes.ndim and stored.size > 1:
@@ -400,6 +406,12 @@ def _read_awq(parts: Parts, config: Mapping) -> ScaledArray:
     return awq(codes, zeros, scales, int(config.get("bits", 4)))
 
 
+def _torchao_mx(codes: NDArray, scales: NDArray) -> ScaledArray:
+    elements = ELEMENTS.get(codes.dtype, E2M1)
+    codes = codes if codes.dtype in ELEMENTS else _nibbles(codes)
+    return mx_elements(codes, scales, elements, codes.shape[-1] // scales.shape[-1])
+
+
 def _is_awq(parts: Parts, config: Mapping) -> bool:
     if method := _method(config):
         return method == "awq"
@@ -446,6 +458,11 @@ LAYOUTS: dict[str, Layout] = {
             parts[".weight"], parts[".weight_scale"], parts[".weight_scale_2"]
         ),
     ),
+    "modelopt mxfp4": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: parts[".weight"].dtype == parts[".weight_scale"].dtype == np.uint8,
+        lambda parts, config: mx_elements(_nibbles(parts[".weight"]), parts[".weight_scale"], E2M1),
+    ),
     "mxfp8-quantized": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: (
@@ -462,6 +479,31 @@ LAYOUTS: dict[str, Layout] = {
             parts[".weight"], parts[".weight_scale"], parts.get(".weight_zero_point")
         ),
         (".weight_zero_point",),
+    ),
+    "torchao nvfp4": Layout(
+        ("._weight_qdata", "._weight_scale"),
+        lambda parts, config: parts["._weight_scale"].dtype == np.dtype(ml_dtypes.float8_e4m3fn),
+        lambda parts, config: modelopt_nvfp4(
+            parts["._weight_qdata"],
+            parts["._weight_scale"],
+            parts.get("._weight_per_tensor_scale", np.ones((), np.float32)),
+        ),
+        ("._weight_per_tensor_scale",),
+    ),
+    "torchao mx": Layout(
+        ("._weight_qdata", "._weight_scale"),
+        lambda parts, config: parts["._weight_scale"].dtype == E8M0_DTYPE,
+        lambda parts, config: _torchao_mx(parts["._weight_qdata"], parts["._weight_scale"]),
+    ),
+    "torchao integers": Layout(
+        ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
+        lambda parts, config: (
+            parts["._weight_qdata"].shape[-1] % parts["._weight_scale"].shape[-1] == 0
+            and parts["._weight_zero_point"].dtype == np.int8
+        ),
+        lambda parts, config: int_quantized(
+            parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
+        ),
     ),
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),

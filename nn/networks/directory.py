@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...model.checkpoints import LAYOUTS, Checkpoint
 from ...model.files import read_bytes
 from ...util.data.encoder import OFFLINE
 
@@ -29,8 +30,10 @@ LARGER = 4  # a model than its file: weights that are tied are stored once
 def load_model(directory: Path) -> Any:
     """The model of a directory, in float32.
 
-    Raises ValueError, naming the file, for what is missing, damaged, quantised already, or of an
-    architecture that transformers does not have; ModuleNotFoundError without transformers.
+    Weights of a quantised checkpoint are decoded (`mxdot.model.checkpoints`).
+    Raises ValueError, naming the file, for what is missing, damaged, quantised in a layout that is
+    not known, or of an architecture that transformers does not have; ModuleNotFoundError without
+    transformers.
     """
     os.environ.update(dict.fromkeys(OFFLINE, "1"))  # read when the library is first imported
     transformers: Any = importlib.import_module("transformers")
@@ -40,10 +43,11 @@ def load_model(directory: Path) -> Any:
         raise ValueError(f"model must be a directory, not {str(directory)!r}")
     path = directory / CONFIG
     values = read_json(path)
-    if "quantization_config" in values:
-        raise ValueError(f"{path} must be of a model in high precision, not quantised already")
+    quantised = values.pop("quantization_config", None)
     kind, config = _architecture(transformers, values, path)
     weights = _weights(directory)
+    if quantised is not None:
+        weights = _decoded(directory, weights)
     try:
         _check_size(kind, config, weights, path)
         # Without a directory of its own to look into: the class fits names and tied weights.
@@ -132,6 +136,30 @@ def _weights(directory: Path) -> dict[str, Tensor]:
             raise ValueError(f"{directory / name} must be a whole safetensors file: {text}") from (
                 None
             )
+    return weights
+
+
+def _decoded(directory: Path, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a quantised checkpoint in float32, and its other tensors as they are."""
+    checkpoint = Checkpoint(directory)
+    if not checkpoint:
+        raise ValueError(
+            f"{directory} must hold weights in high precision, or quantised in one of "
+            f"{', '.join(LAYOUTS)}, not in another layout"
+        )
+    weights = dict(weights)
+    for name in checkpoint:
+        try:
+            values = torch.from_numpy(checkpoint[name].dequantize())
+        except TypeError as error:  # of a tensor with another dtype
+            raise ValueError(str(error)) from None
+        parts = checkpoint.tensors_of(name)
+        for part in parts:
+            weights.pop(part, None)
+        if any(part.endswith("_blocks") for part in parts):  # stacked experts, inputs first
+            weights[name] = values.transpose(-1, -2).contiguous()
+        else:
+            weights[f"{name}.weight"] = values
     return weights
 
 

@@ -1,6 +1,7 @@
 """Real tensors as dot products: two arrays of a file, quantised, row against row."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -10,7 +11,8 @@ from ...model import DotConfig, ElementFormat, quantize
 from ...model.formats import E4M3, E8M0, FLOAT32
 from ...model.schemes import CHANNEL, Level, Scheme, block
 from ...model.schemes import quantize as quantize_scheme
-from ...util.data.tensors import code_format, load_tensors, modes_taking
+from ...util.data.tensors import Rows, code_format, load_tensors, modes_taking
+from ...util.data.weights import HeldRows
 from ..engine.job import UnitJob
 from .integer_stimulus import integer_batch
 from .item import Batch
@@ -20,8 +22,8 @@ from .target import Target
 
 def tensor_batch(
     target: Target,
-    x: NDArray,
-    y: NDArray,
+    x: Rows,
+    y: Rows,
     rng: Generator,
     limit: int | None = None,
 ) -> Batch:
@@ -45,16 +47,23 @@ def tensor_batch(
 
 
 def quantized(
-    config: DotConfig, values: NDArray, fmt: ElementFormat, scale_rule: str = "floor"
+    config: DotConfig, values: Rows, fmt: ElementFormat, scale_rule: str = "floor"
 ) -> tuple[NDArray, NDArray[np.uint8]]:
     """Rows as the unit takes them, the last beat filled up with zeros.
 
     Returns codes (rows, beats, lanes) and scales (rows, beats), with an axis more where a beat has
     several. FP8 values are the codes, under scales of one; ValueError where they are no codes of
-    `fmt`. E4M3 scales are under a float32 per row, as those of NVFP4 under one per tensor.
-    scale_rule: of E8M0 scales.
+    `fmt`. Weights of a checkpoint keep codes and scales where the unit takes both, and else are
+    quantised from their values. E4M3 scales are under a float32 per row, as those of NVFP4 under
+    one per tensor. scale_rule: of E8M0 scales.
     """
     rows, beats = len(values), -(-values.shape[1] // config.lanes)
+    per_beat = (config.scale_blocks,) if config.scale_blocks > 1 else ()
+    if isinstance(values, HeldRows):
+        held = values.under(fmt, config.scales, config.scale_block, config.lanes)
+        if held is not None:
+            return held[0].reshape(rows, beats, -1), held[1].reshape(rows, beats, *per_beat)
+        values = values.values
     padded = np.pad(values, ((0, 0), (0, beats * config.lanes - values.shape[1])))
     own = code_format(values)
     if own is not None:
@@ -71,8 +80,17 @@ def quantized(
     else:
         plain = quantize(padded, fmt, block_size=config.scale_block, scale_rule=scale_rule)
         codes, scales = plain.codes, plain.scales
-    per_beat = (config.scale_blocks,) if config.scale_blocks > 1 else ()
     return codes.reshape(rows, beats, -1), scales.reshape(rows, beats, *per_beat)
+
+
+def weights_note(path: Path, names: tuple[str, ...], config: DotConfig) -> str | None:
+    """How the unit's first mode takes the weights of a checkpoint; None without any."""
+    _, y = load_tensors(path, names)
+    if not isinstance(y, HeldRows):
+        return None
+    fmt = config.formats[0][1]
+    kept = y.under(fmt, config.scales, config.scale_block, config.lanes)
+    return f"weights of {path}: {f'their values, quantised to {fmt}' if kept is None else y}"
 
 
 def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:

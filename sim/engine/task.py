@@ -69,7 +69,7 @@ class UnitTask:
             return asdict(_result(self.job))
         with scratch("unit") as folder:
             here = replace(self.job, directory=folder / "files", builds=folder / "builds")
-            if here.tensors is not None and not here.tensors.is_file():
+            if here.tensors is not None and not here.tensors.exists():
                 here = replace(here, tensors=REAL_FILE)
             if unit_key(here) != self.key:
                 raise ValueError("the worker has other code, tools or tensors than this machine")

@@ -16,7 +16,8 @@ from ...model.quantize import SCALE_RULES
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.layout import unpack_c
 from ...model.units.quantize import AMAX
-from ...util.data.tensors import code_format
+from ...util.data.tensors import Rows, code_format
+from ...util.data.weights import HeldRows
 from ...util.files import write_file
 from ..engine.verilator import Build
 from .item import predict
@@ -102,8 +103,8 @@ def run_layer(
     config: MatmulConfig,
     build: Build,
     name: str,
-    activations: NDArray,
-    weight: NDArray,
+    activations: Rows,
+    weight: Rows,
     directory: Path,
     *,
     mode: int = 0,
@@ -116,16 +117,20 @@ def run_layer(
     """Quantise a layer, stream it through the unit in bulk, compare every bit with the model's.
 
     activations: floats (M, K), weight: (N, K); both are quantised along K into blocks of the unit's
-    lanes, in the formats of `mode`. FP8 arrays are codes of these, under scales of one.
+    lanes, in the formats of `mode`. FP8 arrays are codes of these, under scales of one. HeldRows
+    are as for `quantized`.
     scale_rule: of E8M0 scales, None is floor; those of E4M3 have amax, under a float32 for each
     row, which the unit leaves out. gap, stall: chances in 1/256 that a stream pauses in a cycle.
     Raises TypeError or ValueError for arrays that do not fit.
     """
     x, y = (
-        tensor if code_format(tensor) is not None else as_float32(tensor, name)
+        tensor
+        if isinstance(tensor, HeldRows) or code_format(tensor) is not None
+        else as_float32(tensor, name)
         for name, tensor in (("activations", activations), ("weight", weight))
     )
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or not (x.size and y.size):
+    is_matrix = len(x.shape) == len(y.shape) == 2
+    if not is_matrix or x.shape[1] != y.shape[1] or 0 in (*x.shape, *y.shape):
         shapes = f"{x.shape} and {y.shape}"
         raise ValueError(f"activations and weight must be (M, K) and (N, K), not {shapes}")
     scale_rule = scale_rule_of(config, scale_rule)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...model import E8M0, DotConfig, ElementFormat, MXArray
 from ...model.formats import E4M3
 from ...model.units.matmul.config import MatmulConfig, Tiles
+from ...util.data.tensors import Rows
 from ..bench.operands import (
     E4M3_CLASSES,
     near_scales,
@@ -310,8 +311,8 @@ def _nan_share(kind: str) -> float:
 def real_product(
     config: MatmulConfig,
     mode: int,
-    activations: NDArray,
-    weight: NDArray,
+    activations: Rows,
+    weight: Rows,
     scale_rule: str = "floor",
 ) -> Product:
     """The linear layer activations (M, K) x weight (N, K)^T in the formats of a mode.

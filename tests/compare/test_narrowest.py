@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from checkpoint_files import make
 from compare_fakes import FAKES, broken
 from compare_sample import Quiet, swept
+from mxdot.cli import main
 from mxdot.compare.accuracy import evaluate
 from mxdot.compare.studies import Sampling, Study, Target, processes, search
 from mxdot.compare.studies.narrowest import (
@@ -155,3 +157,20 @@ def test_a_search_needs_data(tmp_path):
     study = Study("t", (swept("e4m3", "exact", "8"),), data=())
     with pytest.raises(ValueError, match="find narrowest needs data: --data"):
         search(study, Target(40), tmp_path, processes(1), Quiet(), FAKES)
+
+
+@pytest.mark.parametrize(
+    ("fmt", "note"),
+    [
+        ("e4m3", "their e4m3 codes under their e8m0 scales, one per 32 elements"),
+        ("e5m2", "their values, quantised to e5m2 in blocks of 32"),
+    ],
+)
+def test_a_checkpoint(tmp_path, monkeypatch, capsys, fmt, note):
+    path = make("mxfp8-quantized", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = ["--sqnr", "20", "--lengths", "64", "--count", "8", "-o", str(tmp_path / "out")]
+    assert main(["compare", "find", "--format", fmt, "--tensors", path.name, *options]) == 0
+    printed = capsys.readouterr().out
+    assert f"weights of {path.name}: {note}" in printed
+    assert "none is accurate" not in printed

@@ -6,15 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from compare import generator
 from mxdot.gpu.torchao import from_torchao
 from mxdot.model import E4M3
 from mxdot.model.checkpoints import Checkpoint
-
-compressed = pytest.importorskip("compressed_tensors")
-gguf = pytest.importorskip("gguf")
 
 
 def weights(name: str, rows: int = 48, columns: int = 128) -> torch.Tensor:
@@ -39,6 +36,7 @@ def stored(tmp_path, tensors, config=None):
 
 
 def scheme_of(**weights):
+    pytest.importorskip("compressed_tensors")
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
     return QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights))
@@ -178,6 +176,7 @@ def test_deepseek(tmp_path, shape, exponents):
 
 
 def test_gguf(tmp_path):
+    gguf = pytest.importorskip("gguf")
     path = tmp_path / "model.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     x = weights("gguf").numpy()
@@ -268,6 +267,101 @@ def test_modelopt(tmp_path):
     assert np.array_equal(array.codes[:, 0::2], packed & 15)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("config", "layout"),
+    [
+        ("NVFP4_DEFAULT_CFG", "modelopt nvfp4"),
+        ("MXFP4_DEFAULT_CFG", "modelopt mxfp4"),
+        ("MXFP8_DEFAULT_CFG", "mxfp8-quantized"),
+        ("FP8_DEFAULT_CFG", "int-quantized"),
+    ],
+)
+def test_modelopt_writes(tmp_path, config, layout):
+    """A model that the library exports has the values that its own tensors have."""
+    quantization = pytest.importorskip("modelopt.torch.quantization")
+    from modelopt.torch.export import export_hf_checkpoint
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    options = {"num_hidden_layers": 1, "vocab_size": 97, "architectures": ["LlamaForCausalLM"]}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, **options)).to(torch.bfloat16)
+    tokens = torch.randint(0, 97, (2, 16))
+    quantization.quantize(model, getattr(quantization, config), lambda made: made(tokens))
+    export_hf_checkpoint(model, export_dir=tmp_path)
+    checkpoint, tensors = Checkpoint(tmp_path), load_file(tmp_path / "model.safetensors")
+    names = [name for name, _ in model.named_modules() if name.endswith("_proj")]
+    assert checkpoint.layouts == dict.fromkeys(sorted(names), layout)
+    for name in names:
+        parts = {part: tensors.get(f"{name}.{part}") for part in MODELOPT_PARTS}
+        got = torch.from_numpy(checkpoint[name].dequantize())
+        # NVFP4: the library rounds the product of both scales first.
+        tolerance = 2**-22 if config.startswith("NV") else 0
+        want = by_modelopt(config, *parts.values())
+        assert torch.allclose(got, want, rtol=tolerance, atol=0), name
+
+
+MODELOPT_PARTS = ("weight", "weight_scale", "weight_scale_2")
+
+
+def by_modelopt(config, weight, scale, scale_2):
+    """The library's own values of a weight that it has written."""
+    from modelopt.torch.quantization import qtensor
+
+    if config.startswith("FP8"):
+        return weight.float() * scale
+    size = 16 if config.startswith("NV") else 32
+    kind = getattr(qtensor, config.split("_")[0] + "QTensor")
+    shape = torch.Size([len(weight), len(scale[0]) * size])
+    made = kind(shape, torch.float32, weight)
+    options = {"scale": scale, "block_sizes": {-1: size}}
+    if scale_2 is not None:
+        options["double_scale"] = scale_2
+    return made.dequantize(torch.float32, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_autoawq_writes(tmp_path):
+    gemm = pytest.importorskip("awq.modules.linear.gemm")
+    from awq.utils.packing_utils import dequantize_gemm
+
+    layer, scales, zeros = affine(4)
+    packed = gemm.WQLinear_GEMM.from_linear(layer, 4, 32, False, scales.T, zeros.T)
+    tensors = {f"k.{name}": part for name, part in packed.state_dict().items()}
+    array = stored(tmp_path, tensors, {"quant_method": "awq", "bits": 4})["k"]
+    want = dequantize_gemm(packed.qweight, packed.qzeros, packed.scales, 4, 32)
+    assert torch.equal(torch.from_numpy(array.dequantize()).half(), want.T)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("bits", [4, 8])
+def test_gptqmodel_writes(tmp_path, bits):
+    module = pytest.importorskip("gptqmodel.nn_modules.qlinear.torch")
+    layer, scales, zeros = affine(bits)
+    sizes = {"in_features": 128, "out_features": 64, "bias": False}
+    packed = module.TorchLinear(bits=bits, group_size=32, sym=False, desc_act=False, **sizes)
+    packed.pack(layer, scales, zeros, torch.arange(128, dtype=torch.int32) // 32)
+    tensors = {f"k.{name}": part.clone() for name, part in packed.state_dict().items()}
+    config = {"quant_method": "gptq", "bits": bits, "checkpoint_format": "gptq_v2"}
+    array = stored(tmp_path, tensors, config)["k"]
+    packed.post_init()
+    want = packed.dequantize_weight().T
+    assert torch.equal(torch.from_numpy(array.dequantize()).half(), want.half())
+
+
+def affine(bits: int):
+    """A layer, and scales and zero points (rows, groups) of 32 of its inputs."""
+    layer = torch.nn.Linear(128, 64, bias=False).half()
+    drawn = weights(f"affine {bits}", rows=64).half()
+    layer.weight = torch.nn.Parameter(drawn, requires_grad=False)
+    groups = drawn.float().reshape(64, -1, 32)
+    low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
+    scales = ((high - low) / (2**bits - 2)).clamp(min=2**-10).half()
+    zeros = (-low / scales.float()).round().clamp(1, 2**bits - 1).int()
+    return layer, scales, zeros
+
+
 def test_exponents_are_no_numbers(tmp_path):
     tensors = {
         "w.weight": torch.zeros(4, 64, dtype=torch.uint8).view(torch.float8_e4m3fn),
@@ -297,6 +391,7 @@ def test_names_and_damage(tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2"])
 def test_torchao_mx(dtype):
+    pytest.importorskip("torchao")
     from torchao.prototype.mx_formats.mx_tensor import MXTensor
 
     x = MXTensor.to_mx(weights(f"torchao {dtype}").bfloat16(), getattr(torch, dtype), 32)
@@ -307,6 +402,7 @@ def test_torchao_mx(dtype):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("whole", [None, 0.003])
 def test_torchao_nvfp4(whole):
+    pytest.importorskip("torchao")
     from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
 
     scale = None if whole is None else torch.tensor(whole)
@@ -320,5 +416,76 @@ def test_torchao_nvfp4(whole):
 
 
 def test_torchao_refusals():
-    with pytest.raises(TypeError, match="x must be one of torchao's MXTensor, NVFP4Tensor, not T"):
+    with pytest.raises(TypeError, match="x must be one of torchao's MXTensor, NVFP4Tensor, Int4"):
         from_torchao(torch.zeros(3))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["int4", "int8"])
+@pytest.mark.parametrize("mapping", ["SYMMETRIC", "ASYMMETRIC"])
+def test_torchao_intx(dtype, mapping):
+    quantization = pytest.importorskip("torchao.quantization")
+    from torchao.quantization.granularity import PerGroup
+    from torchao.quantization.quant_primitives import MappingType
+
+    layer = torch.nn.Linear(128, 48, bias=False)
+    layer.weight = torch.nn.Parameter(weights(f"intx {dtype}"), requires_grad=False)
+    config = quantization.IntxWeightOnlyConfig(
+        getattr(torch, dtype), PerGroup(32), MappingType[mapping]
+    )
+    quantization.quantize_(layer, config)
+    got = from_torchao(layer.weight)
+    assert (got.zero_points is None) == (mapping == "SYMMETRIC")
+    assert torch.equal(got.dequantize(), layer.weight.dequantize())
+
+
+def test_torchao_int4():
+    """By hand: the library makes this kind on a GPU alone."""
+    pytest.importorskip("torchao")
+    from torchao.quantization import Int4Tensor
+
+    rng = generator("torchao int4")
+    numbers = torch.from_numpy(rng.integers(-8, 8, (6, 64)).astype(np.int8))
+    scale = torch.from_numpy(rng.random((2, 6), np.float32) + 0.5).bfloat16()
+    packed = numbers[:, ::2] & 15 | numbers[:, 1::2] << 4
+    x = Int4Tensor(packed, scale, torch.zeros_like(scale), [1, 32], torch.Size([6, 64]))
+    want = numbers * scale.float().T.repeat_interleave(32, dim=1)
+    assert torch.equal(from_torchao(x).dequantize(), want)
+    x.zero_point[0, 0] = 1
+    with pytest.raises(ValueError, match="zero points of x must be zero: an Int4Tensor adds"):
+        from_torchao(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["mx", "mx fp4", "nvfp4", "integers"])
+def test_torchao_writes(tmp_path, kind):
+    """Tensors as the library lays them out in safetensors files."""
+    pytest.importorskip("torchao")
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from torchao.quantization.granularity import PerGroup
+
+    x = weights(f"torchao file {kind}")
+    if kind == "nvfp4":
+        made = NVFP4Tensor.to_nvfp4(x, per_tensor_scale=torch.tensor(0.003))
+    elif kind == "integers":
+        layer = torch.nn.Linear(128, 48, bias=False)
+        layer.weight = torch.nn.Parameter(x, requires_grad=False)
+        quantize_(layer, IntxWeightOnlyConfig(torch.int4, PerGroup(32)))
+        made = layer.weight
+    else:
+        dtype = torch.float4_e2m1fn_x2 if kind == "mx fp4" else torch.float8_e5m2
+        made = MXTensor.to_mx(x, dtype, 32)
+    tensors, about = flatten_tensor_state_dict({"up.weight": made})
+    path = tmp_path / "model.safetensors"
+    save_file({name: part.contiguous() for name, part in tensors.items()}, path, about)
+    checkpoint = Checkpoint(path)
+    assert checkpoint.layouts == {"up": f"torchao {kind.removesuffix(' fp4')}"}
+    assert np.array_equal(checkpoint["up"].dequantize(), from_torchao(made).dequantize().numpy())
+    swizzled = {k: v.replace('scales": false', 'scales": true') for k, v in about.items()}
+    if kind != "integers":
+        save_file({name: part.contiguous() for name, part in tensors.items()}, path, swizzled)
+        with pytest.raises(ValueError, match=r"up.weight must have scales by row, not swizzled"):
+            Checkpoint(path)

@@ -31,7 +31,7 @@ SYNTHESES = re.compile(r"^mxdot (compare|synth|array)\b|SIM=|NETLIST=", re.M)
 RUN = (
     "README.md", "index.md", "choose.md", "weights.md", "model.md", "simulate.md", "vectors.md",
     "dot-unit.md", "matrix-unit.md", "matmul.md", "quantizer.md", "architecture.md", "probe.md",
-    "export.md",
+    "export.md", "checkpoints.md",
 )  # fmt: skip
 """Pages whose commands are run, and whose examples show all that they print."""
 ELSEWHERE = {

@@ -240,6 +240,28 @@ def test_a_blocks_product_is_rounded_once(make):
         same_bits(got, np.array([[float(s) for s in row] for row in sums]).astype(np.float32))
 
 
+def test_hif4_has_the_published_rule():
+    """Scales and bits by amax / 7 and by thresholds of 4 and 2, in exact arithmetic."""
+    x = np.random.default_rng(4).standard_normal((2000, 64), dtype=np.float32)
+    made = schemes.quantize(x, hif4())
+    parts = np.abs(x.astype(np.float64)).reshape(-1, 8, 2, 4)
+    fours = parts.max(axis=3, keepdims=True)
+    eights = fours.max(axis=2, keepdims=True)
+    scale = eights.max(axis=1, keepdims=True) / 7
+    unit = 2.0 ** (np.floor(np.log2(scale)) - 2)  # the last place of an E6M2
+    scale = np.round(scale / unit) * unit
+    outer = np.where(eights / scale >= 4, 2.0, 1.0)
+    inner = np.where(fours / scale / outer >= 2, 2.0, 1.0)
+    whole = scale * outer * inner
+    values = np.minimum(np.round(parts / whole * 4) / 4, 1.75) * whole
+    for level, stored, want in zip(
+        made.scheme.levels, made.scales, (scale, outer, inner), strict=True
+    ):
+        got = level.format.exact(stored)
+        np.testing.assert_array_equal(got, want.reshape(got.shape))
+    np.testing.assert_array_equal(made.dequantize(), np.copysign(values.reshape(x.shape), x))
+
+
 def test_values_under_hif4():
     """60 / 7 is nearest to a scale of 8; blocks of 8 and of 4 reach 4 times as far, or 2."""
     x = np.zeros((1, 64), np.float32)

@@ -12,9 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from command_line import refusal
 from mxdot.cli import main
+from mxdot.model import quantize
 from mxdot.nn import RECIPES, Recipe, convert
 from mxdot.nn.networks import evaluate_network, load_network, network, recipes
 from mxdot.nn.networks.end_to_end import differences
@@ -102,6 +104,53 @@ def test_table_csv_and_picture(saved, transformers, tmp_path, capsys):
     assert marks == 2 * (2 * len(names) + 1) + 2  # both panels, and the legend
     assert {path: path.read_bytes() for path in directory.iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+def test_a_quantised_checkpoint_is_decoded(saved, tmp_path, capsys):
+    """Quantised again by its own rule, MXFP4 has its own values."""
+    directory = saved()
+    path, weights = directory / "model.safetensors", {}
+    for name, weight in load_file(path).items():
+        if "_proj" not in name:
+            weights[name] = weight
+            continue
+        made = quantize(weight.numpy(), "e2m1")
+        packed = made.codes[:, 0::2] | made.codes[:, 1::2] << 4
+        weights |= {f"{name}_packed": torch.from_numpy(packed)}
+        weights |= {f"{name}_scale": torch.from_numpy(made.scales.copy())}
+    save_file(weights, path)
+    change(directory, quantization_config={"quant_method": "compressed-tensors"})
+    options = ["--recipe", "mxfp4/bfloat16,int4_g32/bfloat16", "-o", str(tmp_path / "out"), *SHORT]
+    assert main(["evaluate", str(directory), *options]) == 0
+    rows = list(csv.DictReader((tmp_path / "out" / "layers.csv").read_text().splitlines()))
+    for row in rows:
+        if "_proj" in row["layer"]:
+            assert (float(row["mse"]) == 0) == row["recipe"].startswith("mxfp4")
+    capsys.readouterr()
+
+
+def test_stacked_experts_are_decoded(transformers, tmp_path):
+    """gpt-oss: blocks and scales of each expert become the parameter, inputs first."""
+    sizes = {"hidden_size": 64, "intermediate_size": 32, "num_local_experts": 4, "head_dim": 16}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    config = transformers.GptOssConfig(**sizes, vocab_size=VOCABULARY, num_experts_per_tok=2)
+    transformers.GptOssForCausalLM(config).save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    weights = load_file(path)
+    want = {}
+    for name in [name for name in weights if name.endswith("_proj") and "experts" in name]:
+        made = quantize(weights.pop(name).transpose(1, 2).numpy(), "e2m1")
+        want[name] = made.dequantize().swapaxes(1, 2)
+        packed = made.codes[..., 0::2] | made.codes[..., 1::2] << 4
+        blocks = packed.reshape(*made.scales.shape, 16)
+        weights |= {f"{name}_blocks": torch.from_numpy(blocks)}
+        weights |= {f"{name}_scales": torch.from_numpy(made.scales.copy())}
+    save_file(weights, path)
+    change(tmp_path, quantization_config={"quant_method": "mxfp4"})
+    state = load_network(tmp_path, sequences=1, length=4).model.state_dict()
+    assert len(want) == 2
+    for name, values in want.items():
+        np.testing.assert_array_equal(state[name].numpy(), values)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "mse"])
@@ -314,7 +363,10 @@ DAMAGE = {
         "decoder_layers of 1000000000 for 21 tensors",
     ),
     "a pipe": (lambda d: pipe(d / "config.json"), "model must hold config.json, not "),
-    "quantised": (lambda d: change(d, quantization_config={}), "not quantised already"),
+    "quantised": (
+        lambda d: change(d, quantization_config={}),
+        "or quantised in one of gpt-oss mxfp4",
+    ),
     "no weights": (
         lambda d: (d / "model.safetensors").unlink(),
         "model must hold model.safetensor",

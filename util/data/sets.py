@@ -17,16 +17,27 @@ from numpy.typing import NDArray
 
 from ...model.errors import cell_text
 from ...model.files import opened
-from .tensors import LARGEST, REAL_FILE, SUFFIXES, load_values
+from ...model.formats import E8M0, ElementFormat
+from .tensors import LARGEST, REAL_FILE, SUFFIXES, Rows, load_tensors, values_of, weight_names
+from .weights import (
+    MOST_WEIGHTS,
+    HeldRows,
+    activations,
+    is_checkpoint,
+    joined,
+    spread_names,
+)
 
 F32 = NDArray[np.float32]
 Operands = tuple[F32, F32]
+HeldOperands = tuple[Rows, Rows]
 Draw = Callable[[Generator, int, int, int], Operands]
 
 STUDENT_FREEDOM = 3.0  # the least integer with a finite variance; the kurtosis is infinite
 OUTLIER_SHARE = 64  # one channel in 64 is an outlier
 OUTLIER_GAIN = 32.0
 CANCELLING_GAIN = 16.0  # of the terms that cancel inside a block
+ACTIVATION_ROWS = 256  # to draw from, where a weight of a checkpoint meets them
 OPPOSING_GAIN = 64.0  # of the blocks that cancel later blocks
 
 
@@ -36,13 +47,22 @@ class DataSet:
 
     draw(rng, count, length, block) gives x and y; `block` is the accumulator's block size, which
     only adversarial data looks at. modified: a file's time of change, ns; data sets that are equal
-    draw the same.
+    draw the same. draw_held: as draw, with the codes of quantised weights; None without any.
     """
 
     name: str
     summary: str
     draw: Draw = field(compare=False)
     modified: int = 0
+    draw_held: Callable[[Generator, int, int], HeldOperands] | None = field(
+        default=None, compare=False
+    )
+
+    def operands(self, rng: Generator, count: int, length: int, block: int) -> HeldOperands:
+        """As `draw`, with HeldRows of quantised weights of a checkpoint."""
+        if self.draw_held is None:
+            return self.draw(rng, count, length, block)
+        return self.draw_held(rng, count, length)
 
     @property
     def stream(self) -> int:
@@ -125,7 +145,8 @@ def data_set(text: str) -> DataSet:
     ``real`` is the slice of a sentence encoder's weights and activations in util/data/real.
     ``FILE.npz``, ``FILE.npy`` or ``FILE.safetensors`` takes its first two arrays that fit each
     other, or all pairs NAME.input and NAME.weight that it has; ``FILE.npz#A,B`` takes the arrays A
-    and B.
+    and B. A checkpoint (``FILE.safetensors``, ``FILE.gguf`` or a directory) takes its quantised
+    weights, `MOST_WEIGHTS` at most, or those of the names, against normal activations.
     Raises ValueError naming the text, or the file and what is wrong with it.
     """
     if not isinstance(text, str):
@@ -136,32 +157,66 @@ def data_set(text: str) -> DataSet:
     if text == REAL:
         return _tensor_set(text, REAL_FILE, ())
     file, _, names = text.partition("#")
-    if not file.endswith(SUFFIXES):
+    if not is_file(file):
         known = ", ".join([*DATA_SETS, REAL, *(f"FILE{suffix}" for suffix in SUFFIXES)])
         raise ValueError(f"data must be one of {known}, not {text!r}")
     return _tensor_set(text, Path(file), tuple(n for n in names.split(",") if n))
+
+
+def is_file(text: str, folder: Path = Path()) -> bool:
+    """True for the name of a file of tensors, and of a checkpoint's directory in `folder`."""
+    if text in (*DATA_SETS, REAL):
+        return False
+    return text.endswith(SUFFIXES) or is_checkpoint(folder / text)
+
+
+def weights_note(text: str, fmt: ElementFormat, lanes: int) -> str | None:
+    """How blocks of `lanes` elements take the weights of a checkpoint; None without any."""
+    rng = np.random.default_rng(0)
+    _, y = data_set(text).operands(rng, MOST_WEIGHTS, lanes, lanes)
+    if not isinstance(y, HeldRows):
+        return None
+    if y.under(fmt, E8M0.name, lanes, lanes) is None:
+        return f"weights of {text}: their values, quantised to {fmt} in blocks of {lanes}"
+    return f"weights of {text}: {y}"
 
 
 def _tensor_set(text: str, path: Path, names: tuple[str, ...]) -> DataSet:
     modified = path.stat().st_mtime_ns if path.exists() else 0
     pairs = _tensor_pairs(path, names, modified)
 
-    def draw(rng: Generator, count: int, length: int, block: int) -> Operands:
+    def draw_held(rng: Generator, count: int, length: int) -> HeldOperands:
         return draw_rows(pairs, rng, count, length)
 
-    return DataSet(text, f"rows of tensors of {path.name}", draw, modified)
+    def draw(rng: Generator, count: int, length: int, block: int) -> Operands:
+        x, y = draw_held(rng, count, length)
+        return values_of(x), values_of(y)
+
+    return DataSet(text, f"rows of tensors of {path.name}", draw, modified, draw_held)
 
 
 @lru_cache(maxsize=4)
-def _tensor_pairs(path: Path, names: tuple[str, ...], modified: int) -> tuple[Operands, ...]:
+def _tensor_pairs(path: Path, names: tuple[str, ...], modified: int) -> tuple[HeldOperands, ...]:
     """The pairs of arrays of a file; `modified` makes a changed file another one."""
-    layers = [] if names or path.suffix != ".npz" else _layers(path)
-    pairs = [load_values(path, chosen) for chosen in layers or [names]]
+    chosen = [names]
+    if not names:
+        chosen = [(name,) for name in spread_names(weight_names(path))] or [names]
+    if not names and path.suffix == ".npz":
+        chosen = _layers(path) or chosen
+    pairs = [_with_activations(load_tensors(path, each), each) for each in chosen]
     for pair in pairs:
         for x in pair:
-            if not np.isfinite(x).all():
+            if not np.isfinite(values_of(x)).all():
                 raise ValueError(f"{path} must hold finite values, not NaN or infinity")
     return tuple(pairs)
+
+
+def _with_activations(pair: HeldOperands, names: tuple[str, ...]) -> HeldOperands:
+    """The pair, with more rows of activations where a single weight of a checkpoint meets them."""
+    x, y = pair
+    if len(names) == 1 and isinstance(y, HeldRows):
+        x = activations(names[0], y.shape[1], ACTIVATION_ROWS)
+    return x, y
 
 
 def _layers(path: Path) -> list[tuple[str, ...]]:
@@ -174,21 +229,45 @@ def _layers(path: Path) -> list[tuple[str, ...]]:
         return []
 
 
-def draw_rows(pairs: tuple[Operands, ...], rng: Generator, count: int, length: int) -> Operands:
+def draw_rows(
+    pairs: tuple[HeldOperands, ...], rng: Generator, count: int, length: int
+) -> HeldOperands:
     """Dot products of random rows of each pair in turn.
 
     A shorter product is a random stretch of a row; a longer one joins rows, as in a wider layer.
+    Stretches of quantised weights begin with a block.
     """
-    x = np.empty((count, length), np.float32)
-    y = np.empty((count, length), np.float32)
-    for i, pair in enumerate(pairs):
-        rows = len(x[i :: len(pairs)])
-        width = min(pair[0].shape[1], length)
-        for start in range(0, length, width):
-            stop = min(start + width, length)
-            offset = rng.integers(0, pair[0].shape[1] - width + 1, rows)
-            columns = offset[:, None] + np.arange(stop - start)
-            for target, source in zip((x, y), pair, strict=True):
-                chosen = rng.integers(0, len(source), rows)
-                target[i :: len(pairs), start:stop] = source[chosen[:, None], columns]
+    drawn = [
+        _stretches(pair, rng, len(range(i, count, len(pairs))), length)
+        for i, pair in enumerate(pairs)
+    ]
+    order = np.empty(count, np.intp)
+    order[np.concatenate([np.arange(i, count, len(pairs)) for i in range(len(pairs))])] = np.arange(
+        count
+    )
+    sides = []
+    for parts in zip(*drawn, strict=True):
+        held = [part for part in parts if isinstance(part, HeldRows)]
+        if len(held) == len(parts):
+            sides.append(joined(held, order))
+        else:
+            sides.append(np.concatenate([values_of(part) for part in parts])[order])
+    return sides[0], sides[1]
+
+
+def _stretches(pair: HeldOperands, rng: Generator, rows: int, length: int) -> HeldOperands:
+    """Random rows of one pair."""
+    held = [side.block for side in pair if isinstance(side, HeldRows)]
+    step = max(1, *held) if held else 1
+    row = [np.empty((rows, length), np.intp) for _ in pair]
+    column = np.empty((rows, length), np.intp)
+    width = min(pair[0].shape[1], length)
+    for start in range(0, length, width):
+        stop = min(start + width, length)
+        room = (pair[0].shape[1] - width) // step
+        offset = step * rng.integers(0, room + 1, rows)
+        column[:, start:stop] = offset[:, None] + np.arange(stop - start)
+        for target, source in zip(row, pair, strict=True):
+            target[:, start:stop] = rng.integers(0, len(source), rows)[:, None]
+    x, y = (source[chosen, column] for source, chosen in zip(pair, row, strict=True))
     return x, y

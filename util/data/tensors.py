@@ -1,4 +1,4 @@
-"""Real tensors: two arrays of a file, and the slice that the package has."""
+"""Real tensors: two arrays of a file or a checkpoint, and the slice that the package has."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ from ...model.errors import nearest, one_line
 from ...model.files import check_file, opened, read_array
 from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, code_format
 from ...model.units import DotConfig
+from .weights import GGUF, HeldRows, activations, is_checkpoint, load_weight, open_checkpoint
 
 __all__ = [
     "LARGEST",
@@ -26,10 +27,14 @@ __all__ = [
     "load_tensors",
     "load_values",
     "modes_taking",
+    "values_of",
+    "weight_names",
 ]
 
-SUFFIXES = (".npz", ".npy", ".safetensors")
+SUFFIXES = (".npz", ".npy", ".safetensors", GGUF)
 """Ends of the names of files of tensors."""
+ACTIVATION_ROWS = 16
+"""Rows that meet those of a weight of a checkpoint."""
 _FLOAT8 = {"F8_E4M3": E4M3, "F8_E5M2": E5M2, "F8_E4M3FNUZ": E4M3FNUZ, "F8_E5M2FNUZ": E5M2FNUZ}
 """Formats of FP8 tensors, by their names in safetensors files."""
 _ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_FLOAT8)}"
@@ -40,7 +45,10 @@ REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
 LARGEST = 2**34  # bytes of a NumPy file
 
 
-def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
+Rows = NDArray | HeldRows
+
+
+def modes_taking(config: DotConfig, x: Rows, y: Rows) -> list[int]:
     """Modes whose formats the tensors have, or are quantised to; ValueError without any."""
     codes = [code_format(tensor) for tensor in (x, y)]
     modes = [
@@ -55,25 +63,35 @@ def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
 
 
 def load_values(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
-    """Load as `load_tensors`, and return the values of FP8 arrays as float32, exactly."""
+    """Load as `load_tensors`, and return the values of codes as float32."""
     x, y = load_tensors(path, names)
-    return x.astype(np.float32, copy=False), y.astype(np.float32, copy=False)
+    return values_of(x), values_of(y)
 
 
-def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
+def values_of(x: Rows) -> NDArray[np.float32]:
+    """Values of rows of codes, as float32, or the rows themselves."""
+    return x.values if isinstance(x, HeldRows) else x.astype(np.float32, copy=False)
+
+
+def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[Rows, Rows]:
     """Two float32 or FP8 arrays (rows, K) of a file of `SUFFIXES`, flattened to two axes.
 
     Without names the first two arrays that fit each other, or the only one of an npy file; with one
     name, or one array, that array against itself.
+    A quantised weight of a checkpoint (`mxdot.model.checkpoints`), of a file or a directory, is
+    HeldRows. Without names the first one counts. A single one meets standard normal activations.
     ValueError, naming the file, when it cannot be read or holds nothing that fits.
     """
     try:
         with _open(path) as (available, read):
             for name in names:
                 _check_name(name, available)
+            is_alone = len(names) < 2
             if not names:
                 names = _fitting(available, read)
             x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
+            if isinstance(y, HeldRows) and is_alone:
+                x = activations(names[0], y.shape[1], ACTIVATION_ROWS)
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(str(error))}") from None
     if x.shape[1] != y.shape[1]:
@@ -84,11 +102,20 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDAr
     return x, y
 
 
+def weight_names(path: Path) -> list[str]:
+    """Names of a checkpoint's quantised weights; none in another file, or one that is damaged."""
+    try:
+        with _open(path) as (available, _):
+            return [*available.quantised]
+    except ValueError:
+        return []
+
+
 def array_names(path: Path) -> list[str]:
     """Names of the arrays in a file of `SUFFIXES`; ValueError, naming the file, without one."""
     try:
         with _open(path) as (available, _):
-            return available
+            return [*available]
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(str(error))}") from None
 
@@ -105,7 +132,8 @@ def load_array(path: Path, name: str | None = None) -> tuple[NDArray, str]:
                 raise ValueError(f"name must choose one of {_some(available)}")
             chosen = available[0] if name is None else name
             _check_name(chosen, available)
-            return _typed(read(chosen)), chosen
+            array = read(chosen)
+            return (array.values if isinstance(array, HeldRows) else _typed(array)), chosen
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(str(error))}") from None
 
@@ -120,12 +148,45 @@ class DtypeError(ValueError):
     """A tensor of a dtype that is not taken."""
 
 
-Reader = Callable[[str], NDArray]
+Reader = Callable[[str], Rows]
+
+
+class Names(list[str]):
+    """Names of the arrays of a file. quantised: those of a checkpoint's quantised weights."""
+
+    quantised: tuple[str, ...] = ()
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
+def _open(path: Path) -> Iterator[tuple[Names, Reader]]:
     """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
+    if path.is_dir() or is_checkpoint(path):
+        checkpoint = open_checkpoint(path)
+        if not checkpoint:
+            raise ValueError("must hold quantised weights in a layout that is known, not none")
+        names = Names(checkpoint)
+        names.quantised = tuple(checkpoint)
+        yield names, lambda name: load_weight(checkpoint, name)
+        return
+    with _open_arrays(path) as (arrays, read):
+        names = Names(arrays)
+        if path.suffix == ".safetensors":
+            checkpoint = open_checkpoint(path)
+            names.quantised = tuple(name for name in checkpoint if name not in names)
+            names.extend(names.quantised)
+
+            def get(name: str) -> Rows:
+                quantised = name in names.quantised
+                return load_weight(checkpoint, name) if quantised else read(name)
+
+            yield names, get
+        else:
+            yield names, read
+
+
+@contextmanager
+def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArray]]]:
+    """Arrays of a file that is no checkpoint."""
     with ExitStack() as stack:
         if path.suffix == ".safetensors":
             import safetensors
@@ -187,8 +248,12 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:8]) + more
 
 
-def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
-    """The first two float arrays of equal last axis, or the only array of a file."""
+def _fitting(available: Names, read: Reader) -> tuple[str, str]:
+    """The first quantised weight, the first two float arrays of equal last axis, or the only array
+    of a file.
+    """
+    if available.quantised:
+        return available.quantised[0], available.quantised[0]
     if len(available) == 1:
         return available[0], available[0]
     usable = {}
@@ -197,7 +262,7 @@ def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
             array = read(name)
         except DtypeError:
             continue
-        if array.ndim >= 2 and array.dtype.kind in "fV":
+        if isinstance(array, np.ndarray) and array.ndim >= 2 and array.dtype.kind in "fV":
             for earlier, length in usable.items():
                 if length == array.shape[-1]:
                     return earlier, name
@@ -210,7 +275,9 @@ def _typed(x: NDArray) -> NDArray:
     return x.view("bfloat16") if x.dtype == np.dtype("V2") else x
 
 
-def _rows(x: NDArray, name: str) -> NDArray:
+def _rows(x: Rows, name: str) -> Rows:
+    if isinstance(x, HeldRows):
+        return x
     x = _typed(x)
     if x.ndim < 1 or x.size == 0:
         raise ValueError(f"{name} must have rows to multiply, not shape {x.shape}")

@@ -172,7 +172,8 @@ def test_changed_file_is_read_again(tmp_path):
 
 def test_unknown_name():
     with pytest.raises(
-        ValueError, match=r"data must be one of normal, .*FILE\.npy, FILE\.safetensors, not 'x'"
+        ValueError,
+        match=r"data must be one of normal, .*FILE\.npy, FILE\.safetensors, FILE\.gguf, not 'x'",
     ):
         data_set("x")
     with pytest.raises(TypeError, match="data must be text, not 3"):

@@ -110,19 +110,23 @@ class CountAbove(Section):
         return m
 
 
+def normalize_inputs(window: Window) -> dict[str, ShapeLike]:
+    """Values that `normalize` reads."""
+    return {
+        "sum": TotalLayout(window),
+        "count": window.count_bits,
+        "c_sticky": 1,
+        "top_exponent": signed(EXPONENT_BITS),
+    }
+
+
 class Normalize(Section):
     """Shifts the leading digit to the top and gathers the digits that do not fit."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
         super().__init__(
-            {
-                "sum": TotalLayout(self.window),
-                "count": self.window.count_bits,
-                "c_sticky": 1,
-                "top_exponent": signed(EXPONENT_BITS),
-            },
-            {"normalized": SignificandLayout(self.window)},
+            normalize_inputs(self.window), {"normalized": SignificandLayout(self.window)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -207,15 +211,7 @@ class NormalizeHigh(Section):
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
-        super().__init__(
-            {
-                "sum": TotalLayout(self.window),
-                "count": self.window.count_bits,
-                "c_sticky": 1,
-                "top_exponent": signed(EXPONENT_BITS),
-            },
-            {"high": HighLayout(self.window)},
-        )
+        super().__init__(normalize_inputs(self.window), {"high": HighLayout(self.window)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

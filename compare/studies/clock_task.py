@@ -9,7 +9,7 @@ from ...synth import Flow
 from ...synth.clock import FREE, Clocked, Search
 from ...util.jobs import reason
 from ...util.keys import fingerprint, task_key
-from .clocks import clock_option, clock_text, reached
+from .clocks import clock_text, reached
 from .points import Point
 from .tasks import Instruments, chosen_tools, flow_files
 from .units import TOP, Generated
@@ -144,9 +144,3 @@ def clock_task(point: Point, cache_dir: Path, tools: Instruments) -> ClockTask |
     assert point.flow.process is not None
     what = point.unit, point.flow.process, point.clock_ps, point.free, point.energy
     return ClockTask(*what, cache_dir, tools, point.flow.wires)
-
-
-def clock_command(task: ClockTask) -> str:
-    """Options of `mxdot compare` that repeat the search."""
-    wires = f" --wires {task.wires}" if task.wires is not None else ""
-    return f"--clock {clock_option(task.period_ps)} --process {task.process}{wires}"

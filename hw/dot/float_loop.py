@@ -25,21 +25,26 @@ kept, and the one that completes the two's complement joins the rounding.
 from collections.abc import Callable
 
 from ..pipeline import Section, whole_or_parts
-from .float_add import Add, Approach, Carry, Distance
-from .float_add_parts import (
+from .float_add import (
+    Add,
     AddInBlocks,
     AddToRows,
+    Approach,
     ApproachFar,
     ApproachNear,
+    Carry,
     ChooseBefore,
+    Distance,
     PassCarries,
     PutCarries,
     WholeDistance,
 )
-from .float_round import Count, FloatRound, Normalize
-from .float_round_parts import (
+from .float_round import (
+    Count,
     CountAbove,
     CountMarks,
+    FloatRound,
+    Normalize,
     NormalizeHigh,
     NormalizeLow,
     RoundCases,

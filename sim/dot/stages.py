@@ -36,8 +36,6 @@ class StageStep:
     trace: Trace
     number: int
     """Number of the step, over all blocks."""
-    first_term: int
-    """Lane of the step's first term."""
     section: str = ""
 
     def __getitem__(self, name: str) -> Any:
@@ -371,7 +369,7 @@ def compare_stages(
             if part.kind == "join":
                 step = part.number or 0
             number = block * widths.steps + step
-            model = StageStep(config, batch, trace, number, step * widths.step_lanes, part.name)
+            model = StageStep(config, batch, trace, number, part.name)
             for name, shape in written[part.name].items():
                 compare = COMPARE.get(name)  # some have no counterpart in the model
                 values = recorded.get(part.name, {}).get(name, [])

@@ -29,8 +29,8 @@ def add_synthesis_options(parser: argparse._ActionsContainer, flows: str, *, sev
     )
     parser.add_argument(
         "--effort",
-        help="what comes first where there is no target: area, speed, or for cells balanced "
-        "(default: speed)",
+        help="what comes first where there is no target: area, speed, or for cells balanced or "
+        "both: small and fast in one netlist (default: speed)",
     )
     parser.add_argument(
         "--target-levels", **number, help="smallest area of this depth, in levels (gates)"

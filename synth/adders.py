@@ -7,10 +7,11 @@ gates where an input is constant. Outputs that a cell inverts get inverters; ABC
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..util.yosys import Bit, Netlist
 from .liberty import Library, LibraryCell
-from .scripts import escaped
+from .scripts import INVERTED, escaped
 
 FULL, HALF = "mxdot_adder_full", "mxdot_adder_half"
 """Modules of one bit, between the rows and the cells."""
@@ -127,6 +128,93 @@ def _map(kind: str, cell: AdderCell) -> str:
         f"    assign carry = {'~' * cell.inverts_carry}k;\n"
         f"  end endgenerate\n",
     )
+
+
+def inverted_map(library: Library) -> str:
+    """The module `INVERTED` for `techmap`; empty unless the library's cell inverts both outputs.
+
+    Inverted inputs of an adder invert its sum and its carry, so that no output needs an inverter.
+    """
+    cell = adder_cell(library, 3)
+    if cell is None or not (cell.inverts_sum and cell.inverts_carry):
+        return ""
+    plain = _map("full", replace(cell, inverts_sum=False, inverts_carry=False))
+    for own, pin in zip(cell.inputs, _pins("full"), strict=False):
+        plain = plain.replace(f".{escaped(own)}({pin})", f".{escaped(own)}(~{pin})")
+    return plain.replace(f"module {FULL} ", f"module {INVERTED} ")
+
+
+ABSORBED = 0.4
+"""Cost of an inverter that a gate beside it may absorb."""
+PASSES = 20
+"""Times that all adders are tried in the other kind."""
+
+
+def inverted_adders(netlist: Netlist) -> set[str]:
+    """Names of the full adders to make `INVERTED`, for few inverters between adders.
+
+    Kinds alternate from adder to adder, by the parity of their depth, and then change one by one
+    where this saves an inverter.
+    """
+    return _Kinds(netlist).inverted()
+
+
+class _Kinds:
+    """Kinds of full adders; True: inverted inputs."""
+
+    def __init__(self, netlist: Netlist) -> None:
+        self.adders = [cell for cell in netlist.cells if cell.type == FULL]
+        self.drivers: dict[Bit, int] = {}
+        self.readers: dict[Bit, list[int]] = {}
+        for place, cell in enumerate(self.adders):
+            self.drivers |= {cell.pins[pin][0]: place for pin in ("sum", "carry")}
+            for pin in ("a", "b", "c"):
+                if isinstance(bit := cell.pins[pin][0], int):
+                    self.readers.setdefault(bit, []).append(place)
+        others = [cell for cell in netlist.cells if cell.type != FULL]
+        self.elsewhere = {bit for cell in others for bits in cell.pins.values() for bit in bits}
+        self.elsewhere |= {bit for _, _, bit in netlist.outputs()}
+        self.nets = [[bits[0] for bits in cell.pins.values()] for cell in self.adders]
+        self.kinds = [depth % 2 == 1 for depth in self._depths()]
+
+    def _depths(self) -> list[int]:
+        """Adders in series before each one; a loop ends after as many rounds as adders."""
+        depths = [0] * len(self.adders)
+        sources = [
+            [self.drivers[bit] for pin in "abc" for bit in cell.pins[pin] if bit in self.drivers]
+            for cell in self.adders
+        ]
+        for _ in self.adders:
+            new = [1 + max((depths[place] for place in row), default=-1) for row in sources]
+            if new == depths:
+                break
+            depths = new
+        return depths
+
+    def inverted(self) -> set[str]:
+        for _ in range(PASSES):
+            if not sum(map(self._flip, range(len(self.adders)))):
+                break
+        return {cell.name for cell, kind in zip(self.adders, self.kinds, strict=True) if kind}
+
+    def _flip(self, place: int) -> bool:
+        """Give an adder the other kind where this costs less."""
+        before = sum(map(self._cost, self.nets[place]))
+        self.kinds[place] = not self.kinds[place]
+        if sum(map(self._cost, self.nets[place])) < before - 1e-9:
+            return True
+        self.kinds[place] = not self.kinds[place]
+        return False
+
+    def _cost(self, bit: Bit) -> float:
+        """Inverters at a net: a plain adder drives it inverted, an inverted one reads it so."""
+        wishes = {self.kinds[place] for place in self.readers.get(bit, ())}
+        if bit not in self.drivers:
+            return len(wishes) - 1 + ABSORBED if True in wishes else 0.0
+        driver = self.kinds[self.drivers[bit]]
+        if driver in wishes:
+            return 1.0
+        return ABSORBED if bit in self.elsewhere and not driver else 0.0
 
 
 def sample() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from ..util.yosys import Netlist
 from . import gates
 from .adders import with_cells
+from .both import Place, small_and_fast
 from .errors import SynthesisError, TargetMissedError
 from .flow import Cost, Flow, files_of, library_of
 from .liberty import Library, LibraryCell
@@ -147,12 +148,31 @@ class Asic:
         return kept
 
     def _run(self, effort: str, aim: float | None) -> Mapped:
+        if effort == "both":
+            return self._both(aim)
         if self.is_prepared:
             script = mapped_on(self.flow, effort, aim)
         else:
             script = mapped(self.design, self.flow, effort, aim, adders=bool(self.adders))
         log = run_yosys(script, self.directory, self.design.source, self.limit)
         netlist = load(self.directory / "netlist.json")[""]
+        return self._timed(netlist, effort, aim, log)
+
+    def _both(self, aim: float | None) -> Mapped:
+        logs: list[str] = []
+
+        def run(script: str) -> str:
+            logs.append(run_yosys(script, self.directory, self.design.source, self.limit))
+            return logs[-1]
+
+        black_boxes = {name: LibraryCell(name, 0.0, {}, {}) for name in self.design.black_boxes}
+        library = replace(self.library, cells=self.library.cells | black_boxes)
+        place = Place(self.design, self.flow, self.directory, library, self.around, run)
+        netlist = small_and_fast(place, self.adders, aim)
+        return self._timed(netlist, "both", aim, logs[-1])
+
+    def _timed(self, netlist: Netlist, effort: str, aim: float | None, log: str) -> Mapped:
+        """A mapped netlist with its delays. log: of ABC."""
         library = self._complete(netlist)
         netlist = self.wired(netlist, library)
         levels = depth(netlist, library)

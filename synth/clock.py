@@ -185,7 +185,7 @@ class Search:
     """The search for one configuration; `run` has the result.
 
     measure: synthesises a unit by a flow with an aim. free: options that may differ from `config`.
-    wires: value for `Flow.wires`.
+    wires: value for `Flow.wires`. effort: `both` for all syntheses that can meet the clock.
     """
 
     def __init__(
@@ -197,10 +197,11 @@ class Search:
         free: tuple[str, ...] = FREE,
         most: int = MOST,
         wires: str | None = None,
+        effort: str | None = None,
     ) -> None:
         self.config, self.process, self.period = config, process, period_ps
         self._measure, self.free, self.most = measure, free, most
-        self.wires = wires
+        self.wires, self.effort = wires, effort
         self.trials: list[Trial] = []
 
     @cached_property
@@ -304,6 +305,11 @@ class Search:
 
     def _unit(self, unit: DotConfig) -> None:
         """Synthesise one pipeline for several aims, until its area at the clock is known."""
+        if self.effort is not None:
+            missed = self._try(unit, self.effort, self.period).delay - self.period
+            if missed > 0 and self.left > len(NEIGHBOURS):
+                self._try(unit, self.effort, self.period - 2 * missed)
+            return
         tries = min(3, self.left - len(NEIGHBOURS))
         aim = self._first_aim(unit)
         if self.share(unit) < EASY:

@@ -19,7 +19,7 @@ from .processes import GATES, NAMES, PROCESSES
 from .wires import WIRES, inputs, wire_load
 
 KINDS = ("gates", "cells", "xilinx", "ecp5")
-EFFORTS = ("area", "balanced", "speed")
+EFFORTS = ("area", "balanced", "speed", "both")
 TIMING = ("own", "opensta", "abc")
 FPGA = ("xilinx", "ecp5")
 
@@ -35,7 +35,8 @@ class Flow:
     """The library of `cells`, .lib or .lib.gz, in one file or several; a path alone is one."""
     effort: str = "speed"
     """Priority for `gates` and `cells` without a target: `area` or `speed`. `cells` also takes
-    `balanced`: smaller than `speed`, faster than `area`.
+    `balanced`: smaller than `speed`, faster than `area`, and `both`: nearly as small as `balanced`
+    and nearly as fast as `speed`.
     """
     target_levels: int | None = None
     """Greatest depth allowed (`gates`); the result is the smallest area within it."""
@@ -66,8 +67,10 @@ class Flow:
         choice("flow", self.kind, KINDS)
         choice("effort", self.effort, EFFORTS)
         choice("timing", self.timing, TIMING)
-        if self.effort == "balanced" and self.kind != "cells":
-            raise ValueError(f"effort must be area or speed for the flow {self.kind}, not balanced")
+        if self.effort in ("balanced", "both") and self.kind != "cells":
+            raise ValueError(
+                f"effort must be area or speed for the flow {self.kind}, not {self.effort}"
+            )
         self._check_targets()
         object.__setattr__(self, "liberty", paths(self.liberty))
         if self.process is not None:

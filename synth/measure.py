@@ -126,6 +126,8 @@ def script(
     """
     flow = flow or Flow()
     design = _design(verilog, top, parameters, systemverilog, source)
+    if flow.effort == "both":
+        raise ValueError("script must be of another effort than both, which maps several times")
     if flow.kind in ("gates", "cells"):
         adders = bool(adders_of(verilog, flow)[1])
         return mapped(design, flow, *first_attempt(flow), adders=adders)
@@ -203,6 +205,11 @@ def _own_timing() -> str:
     return _code(("adders.py", "delay_tables.py", "static_timing.py"))
 
 
+def _own_mapping() -> str:
+    """Hash of the modules that decide a netlist of the effort `both`."""
+    return _code(("both.py", "scripts.py", "sizing.py", "variants.py"))
+
+
 @cache
 def _code(names: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
@@ -224,6 +231,7 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
         library = digest_of(flow)
         tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
         tools += [_own_timing()] if flow.kind == "cells" else []
+        tools += [_own_mapping()] if flow.effort == "both" else []
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None

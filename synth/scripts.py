@@ -20,6 +20,8 @@ RESTRUCTURE = {
     "area": "strash;ifraig;scorr;dc2;strash;dch",
     "speed": "strash;ifraig;scorr;dc2;strash;if,-g;strash;if,-g;strash;dch",
 }
+# Levels as `speed` balances them, mapped by `&nf`: sizes of cells come later, for the whole.
+QUICK = "strash;ifraig;scorr;dc2;strash;if,-g;strash;if,-g;strash;&get,-n;&dch,-f;&nf,{D};&put"
 MAP = {
     ("gates", "area"): "map,-a",
     ("gates", "speed"): "map,{D}",
@@ -66,6 +68,9 @@ def escaped(name: str) -> str:
     """Verilog identifier for a name of any characters except white space."""
     return f"\\{name} "
 
+
+INVERTED = "mxdot_adder_inverted"
+"""A full adder on a cell that inverts both outputs, with inverted inputs instead."""
 
 CONSTRAINTS = "around.constr"
 """File with driver and load of a design, for ABC."""
@@ -125,6 +130,48 @@ def mapped_on(flow: Flow, effort: str, target: float | None = None) -> str:
     return _text([f"read_rtlil {PREPARED}", *_back(flow, effort, target)])
 
 
+def before_adders(design: Design) -> str:
+    """Begin the effort `both`: a flat design with adders as instances, in plain.il and .json."""
+    lines = [*read(design, False), "synth -noshare -noabc -flatten -run coarse:"]
+    return _text([*lines, "write_rtlil plain.il", "write_json plain.json"])
+
+
+def after_adders(flow: Flow, *, adders: bool, inverted: bool) -> str:
+    """Go on with adder cells and flip-flops, in gates.il and gates.json.
+
+    inverted: whether inverted.txt names adders for the module in inverted.v.
+    """
+    lines = ["read_rtlil plain.il"]
+    if inverted:
+        lines += ["select -read inverted.txt", f"chtype -set {INVERTED}", "select -clear"]
+        lines += ["techmap -map inverted.v"]
+    # submod loses nets of several names, and wires with drivers on both sides.
+    lines += [*_cells(flow, adders), "splitnets", "opt_clean -purge"]
+    lines += ["write_rtlil gates.il", "write_json gates.json"]
+    return _text(lines)
+
+
+WAYS = ("small", "quick", "fast")
+"""Ways to map a group of gates: by `balanced`, by QUICK, and by `speed`."""
+
+
+def grouped(flow: Flow, groups: list[str]) -> str:
+    """Map groups of gates, which NAME.txt lists, in each of WAYS into a .json file."""
+    lines = ["read_rtlil gates.il"]
+    for name in groups:
+        lines += [f"select -read {name}.txt", f'setattr -set submod "{name}"', "select -clear"]
+    lines += ["submod", "design -save grouped"]
+    scripts = (
+        f"{RESTRUCTURE['balanced']};{MAP['cells', 'balanced']}",
+        f"{QUICK};topo;buffer;topo;stime",
+        f"{RESTRUCTURE['speed']};{MAP['cells', 'speed']}",
+    )
+    for way, abc, target in zip(WAYS, scripts, (BALANCED_PS, BALANCED_PS, None), strict=True):
+        lines += ["design -load grouped", _abc(flow, abc, target), "opt_clean -purge"]
+        lines += [f"write_json {way}.json"]
+    return _text(lines)
+
+
 def _text(lines: list[str]) -> str:
     return "\n".join([*lines, ""])
 
@@ -137,6 +184,13 @@ def _front(design: Design, flow: Flow, keep: bool, adders: bool) -> list[str]:
     return [
         *read(design, keep),
         "synth -noshare -noabc -flatten -run coarse:",
+        *_cells(flow, adders),
+    ]
+
+
+def _cells(flow: Flow, adders: bool) -> list[str]:
+    """Commands that map adders, latches and flip-flops."""
+    return [
         *(["techmap -map adders.v", "simplemap", "opt -fast"] if adders else []),
         "techmap -map latches.v",
         f"dfflibmap {_liberty(flow)}",
@@ -145,17 +199,19 @@ def _front(design: Design, flow: Flow, keep: bool, adders: bool) -> list[str]:
 
 
 def _back(flow: Flow, effort: str, target: float | None) -> list[str]:
+    if effort == "both":  # of sections, kept apart
+        effort = "balanced"
     if effort == "balanced":
         target = target or BALANCED_PS
     mapping = "speed" if target and effort == "area" else effort
-    abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, mapping]}"
+    abc = f"{RESTRUCTURE[effort]};{MAP[flow.kind, mapping]}"
+    return [_abc(flow, abc, target), "opt_clean -purge", "write_json netlist.json"]
+
+
+def _abc(flow: Flow, script: str, target: float | None) -> str:
     delay = "" if target is None else f" -D {target:.0f}"
     around = "" if flow.process is None else f" -constr {CONSTRAINTS}"
-    return [
-        f'abc {_liberty(flow)}{around}{delay} -script "{abc}"',
-        "opt_clean -purge",
-        "write_json netlist.json",
-    ]
+    return f'abc {_liberty(flow)}{around}{delay} -script "+{script}"'
 
 
 def latches(library: Library) -> str:

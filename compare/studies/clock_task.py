@@ -32,6 +32,8 @@ class ClockTask:
     tools: Instruments = field(repr=False)
     wires: str | None = None
     """Value for `Flow.wires`."""
+    effort: str | None = None
+    """Value for `Search.effort`."""
 
     @property
     def key(self) -> str:
@@ -42,14 +44,18 @@ class ClockTask:
 
     @property
     def described(self) -> dict[str, Any]:
-        """The question without tools and code; `wires` only where there are some."""
+        """The question without tools and code; `wires` and `effort` only where they are given."""
         arguments = self.unit.config.arguments | dict.fromkeys((*self.free, "delays"))
         return {
             "unit": arguments,
             "process": self.process,
             "period_ps": self.period_ps,
             "free": list(self.free),
-        } | ({} if self.wires is None else {"wires": self.wires})
+        } | {
+            name: value
+            for name, value in (("wires", self.wires), ("effort", self.effort))
+            if value is not None
+        }
 
     @property
     def label(self) -> str:
@@ -90,7 +96,9 @@ class ClockTask:
             return self.tools.measure(texts[config], TOP, flow, cache_dir=self.cache_dir)
 
         where = self.process, self.period_ps
-        return Search(self.unit.config, *where, measured, free, wires=self.wires)
+        return Search(
+            self.unit.config, *where, measured, free, wires=self.wires, effort=self.effort
+        )
 
     def _about(self, clocked: Clocked) -> dict[str, Any]:
         return {
@@ -143,4 +151,5 @@ def clock_task(point: Point, cache_dir: Path, tools: Instruments) -> ClockTask |
     assert point.flow is not None
     assert point.flow.process is not None
     what = point.unit, point.flow.process, point.clock_ps, point.free, point.energy
-    return ClockTask(*what, cache_dir, tools, point.flow.wires)
+    effort = "both" if point.flow.effort == "both" else None
+    return ClockTask(*what, cache_dir, tools, point.flow.wires, effort)

@@ -148,7 +148,9 @@ def flow_text(flow: Flow | None) -> str | None:
         return None
     words = [flow_name(flow)]
     words += [flow.liberty[0].name.partition(".")[0]] if flow.liberty else []
-    words += {"area": ["for area"], "balanced": ["balanced"]}.get(flow.effort, [])
+    words += {"area": ["for area"], "balanced": ["balanced"], "both": ["small and fast"]}.get(
+        flow.effort, []
+    )
     words += [f"with wires ({flow.wires})"] if flow.wires is not None else []
     return " ".join(words)
 

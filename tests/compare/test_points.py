@@ -192,7 +192,7 @@ def test_flows(tmp_path):
         ({"flow": "cells"}, "flow cells needs a cell library: --liberty FILE"),
         ({"target_ps": (1,)}, "target-ps is for flow cells or ecp5, not gates"),
         ({"flow": "xilinx", "target_levels": (9,)}, "target-levels is for flow gates, not xilinx"),
-        ({"effort": "much"}, "effort must be one of area, balanced, speed, not 'much'"),
+        ({"effort": "much"}, "effort must be one of area, balanced, speed, both, not 'much'"),
     ],
 )
 def test_flows_refuse(options, message):

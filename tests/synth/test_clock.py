@@ -57,6 +57,16 @@ def test_the_slack_is_small_where_a_looser_aim_would_be_smaller():
     assert 0 <= clocked.slack_ps < 80
 
 
+def test_one_effort_for_all_syntheses():
+    synthesis = Synthesis()
+    clocked = Search(UNIT, "asap7", 1000.0, synthesis, effort="both").run()
+    assert clocked.is_met
+    assert {effort for _, effort, _ in synthesis.calls} == {"both"}
+    assert (clocked.flow.effort, clocked.flow.aim_ps) in {
+        ("both", a) for _, _, a in synthesis.calls
+    }
+
+
 def test_a_clock_that_nothing_meets_has_the_fastest_unit():
     synthesis = Synthesis()
     clocked = Search(DotConfig("e4m3", 32, "float32"), "asap7", 1000.0, synthesis).run()

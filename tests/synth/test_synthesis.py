@@ -315,7 +315,7 @@ def test_no_yosys(tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"kind": "asic"}, "flow must be one of gates, cells, xilinx, ecp5, not 'asic'"),
-        ({"effort": "max"}, "effort must be one of area, balanced, speed, not 'max'"),
+        ({"effort": "max"}, "effort must be one of area, balanced, speed, both, not 'max'"),
         (
             {"kind": "cells"},
             "the flow cells needs a library: liberty must name a Liberty file, or process be one",

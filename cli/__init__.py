@@ -63,10 +63,14 @@ def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..util.children import terminate_as_interrupt
+    from ..util.runs import own_temporary
+
     if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
         return args.run(args)
     try:
-        return args.run(args)
+        with terminate_as_interrupt(), own_temporary():
+            return args.run(args)
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mxdot.util.children import terminate_as_interrupt
 from mxdot.util.jobs import DryRun, Task, results_of, run
 from mxdot.util.keys import task_key
 from mxdot.util.progress import show_plan
 from mxdot.util.store import Outcome
-from mxdot.util.workers import processes, terminate_as_interrupt
+from mxdot.util.workers import processes
 
 PASSED = Path("build/verify")
 """Results of steps that have passed."""

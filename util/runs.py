@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from .cache import locked
@@ -17,6 +17,7 @@ from .cache import locked
 KEPT = 8
 """Directories of ended runs that stay, the newest."""
 _LOCK, _PREFIX = "lock", "mxdot-"
+_TEMPORARY = "TMPDIR"
 
 
 @contextmanager
@@ -73,6 +74,37 @@ def scratch(kind: str) -> Iterator[Path]:
             fcntl.flock(file, fcntl.LOCK_EX)
             new.rename(directory / _LOCK)  # other runs see a locked file, or none
             yield directory
+
+
+@contextmanager
+def own_temporary() -> Iterator[None]:
+    """Temporary files of this process and of what it starts lie in a `scratch` of its own.
+
+    The next command removes what a killed one leaves. Nothing changes where no directory can be
+    made.
+    """
+    with ExitStack() as stack:
+        try:
+            directory = str(stack.enter_context(scratch("run")))
+        except OSError:
+            yield
+            return
+        with temporary_files_in(directory):
+            yield
+
+
+@contextmanager
+def temporary_files_in(directory: str) -> Iterator[None]:
+    """Temporary files of this process and of what it starts lie in `directory`."""
+    before = tempfile.tempdir, os.environ.get(_TEMPORARY)
+    tempfile.tempdir = os.environ[_TEMPORARY] = directory
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before[0]
+        os.environ.pop(_TEMPORARY)
+        if before[1] is not None:
+            os.environ[_TEMPORARY] = before[1]
 
 
 def _is_over(directory: Path, without_lock: bool = False) -> bool:

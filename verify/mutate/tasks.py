@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ...model.units import MatmulConfig
+from ...sim.engine.unit import UnitResult
 from ...synth.errors import SynthesisError
 from ...util.cache import is_whole, locked, seal
+from ...util.children import blames_machine
 from ...util.files import write_file
 from ...util.keys import fingerprint, task_key
 from ...util.runs import scratch
@@ -72,11 +74,7 @@ class UnitMutant(_OfUnit):
         if self.number:
             return asdict(simulated(made, self.number, seed, builds))
         for stage in bench.stages(self.unit):
-            with scratch("mutant") as directory:
-                result = bench.run(made, 0, stage, seed, directory, builds)
-            if not result.passed:
-                why = (result.errors or ["nothing was compared"])[0]
-                raise ValueError(f"{self.unit.name} itself fails {stage.name}: {why}")
+            _check_itself(made, stage, seed, builds)
         return [mutant.text for mutant in made.mutants]
 
 
@@ -169,12 +167,36 @@ def simulated(made: Design, number: int, seed: int, builds: Path) -> MutantOutco
     """Fate of a mutant by the bench. builds: folder of its simulations."""
     start, fate, by = time.monotonic(), Fate.SURVIVED, "no bench"
     for stage in bench.stages(made.unit):
-        with scratch("mutant") as directory:
-            if not bench.run(made, number, stage, seed, directory, builds).passed:
-                fate, by = Fate.KILLED, stage.name
-                break
+        if _fails(made, number, stage, seed, builds):
+            fate, by = Fate.KILLED, stage.name
+            break
     text = made.mutants[number - 1].text
     return MutantOutcome(made.unit.name, text, fate, by, time.monotonic() - start)
+
+
+def _run(made: Design, number: int, stage: bench.Stage, seed: int, builds: Path) -> UnitResult:
+    with scratch("mutant") as directory:
+        return bench.run(made, number, stage, seed, directory, builds)
+
+
+def _fails(made: Design, number: int, stage: bench.Stage, seed: int, builds: Path) -> bool:
+    """Whether the bench fails of the mutant. A run without a wrong result may fail of the machine,
+    as of a full disk or a program that is killed: it must fail again, and the unit itself pass."""
+    result = _run(made, number, stage, seed, builds)
+    if result.passed or result.mismatches:
+        return not result.passed
+    if _run(made, number, stage, seed, builds).passed:
+        return False
+    _check_itself(made, stage, seed, builds)
+    return True
+
+
+def _check_itself(made: Design, stage: bench.Stage, seed: int, builds: Path) -> None:
+    """ValueError where the unit as it is fails."""
+    result = _run(made, 0, stage, seed, builds)
+    if not result.passed:
+        why = (result.errors or ["nothing was compared"])[0]
+        raise ValueError(f"{made.unit.name} itself fails {stage.name}: {why}")
 
 
 def proved(made: Design, mutant: Mutant, directory: Path, limits: Limits) -> MutantOutcome:
@@ -190,6 +212,8 @@ def proved(made: Design, mutant: Mutant, directory: Path, limits: Limits) -> Mut
     try:
         verdict, how = equivalence.decide(made, mutant.number, directory, limits)
     except SynthesisError as error:
+        if blames_machine(str(error)):
+            raise
         verdict, how = Verdict.UNDECIDED, f": {error}"
     if verdict is Verdict.PROVED:
         return outcome(Fate.EQUIVALENT, how)

@@ -28,7 +28,7 @@ MADE = {"build", "dist", "__pycache__"}
 """Folders that make and Python write; hidden ones are theirs, too."""
 CHANGED = "it has passed, and files have changed since"
 MINUTES = {
-    "test-full": 120, "test-compare": 10, "formal": 60, "mutate": 30, "coverage": 8,
+    "test-full": 120, "test-compare": 10, "formal": 60, "mutate": 30, "coverage": 8, "faults": 60,
     "sim-cxxrtl": 10, "sim-bitsliced": 10, "sim-netlist": 60, "sim-full": 300,
 }  # fmt: skip
 """Rough guesses; soaks and fuzz have HOURS and MINUTES."""

@@ -43,15 +43,19 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
-    parser = build_parser()
-    complete(parser)
-    args = parser.parse_args(arguments)
-    if args.command is None:
-        parser.print_help()
-        return 0
-    with warnings.catch_warnings():
-        warnings.showwarning = _in_one_line
-        return _run(args)
+    try:
+        parser = build_parser()
+        complete(parser)
+        args = parser.parse_args(arguments)
+        if args.command is None:
+            parser.print_help()
+            return 0
+        with warnings.catch_warnings():
+            warnings.showwarning = _in_one_line
+            return _run(args)
+    except KeyboardInterrupt:
+        print("mxdot: interrupted", file=sys.stderr)
+        return 130
 
 
 def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
@@ -88,7 +92,4 @@ def _run(args: argparse.Namespace) -> int:
             text = f"{error.filename}: {error.strerror}"
         first = (text.splitlines() or [type(error).__name__])[0]
         print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("mxdot: interrupted", file=sys.stderr)
-        return 130
     return 2

@@ -195,7 +195,8 @@ class Place:
     def made(self) -> dict[str, object]:
         """Content of the files that the user asked for, without times."""
         files = (path for form in self.command.makes for path in self.work.glob(form))
-        return {path.relative_to(self.work).as_posix(): content(path) for path in files}
+        whole = (path for path in files if not path.name.startswith("."))
+        return {path.relative_to(self.work).as_posix(): content(path) for path in whole}
 
     def kept(self) -> dict[str, bytes]:
         """Results that are whole."""
@@ -439,7 +440,7 @@ def _signal(number: int, statuses: tuple[int, ...], at_rename: bool) -> Callable
             ended = place.run(at=f"{number}:{nth}")
         else:
             running = place.start(place.command.words)
-            time.sleep(cell.draw.uniform(0.15, 0.95) * reference.seconds)
+            time.sleep(cell.draw.uniform(0.4, 0.95) * reference.seconds)
             if running.process.poll() is None:
                 if number == signal.SIGINT:  # as a terminal does
                     os.killpg(running.process.pid, number)
@@ -649,8 +650,8 @@ def _requeued(cell: Cell) -> None:
 FAULTS: Mapping[str, Callable[[Cell], None]] = {
     "kill at a rename": _signal(signal.SIGKILL, (-signal.SIGKILL,), True),
     "kill": _signal(signal.SIGKILL, (-signal.SIGKILL,), False),
-    "SIGTERM at a rename": _signal(signal.SIGTERM, (130,), True),
-    "SIGTERM": _signal(signal.SIGTERM, (130,), False),
+    "SIGTERM at a rename": _signal(signal.SIGTERM, (130, -signal.SIGTERM), True),
+    "SIGTERM": _signal(signal.SIGTERM, (130, -signal.SIGTERM), False),
     "Ctrl-C at a rename": _signal(signal.SIGINT, (130,), True),
     "Ctrl-C": _signal(signal.SIGINT, (130,), False),
     "a program killed": _child,

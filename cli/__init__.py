@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line
+from ..util.runs import own_temporary
 from .completion import complete
 from .examples import add_examples
 from .parser import Parser, with_nearest
@@ -44,6 +45,8 @@ def build_parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
     try:
+        if arguments is None:  # this process does nothing else
+            own_temporary()
         parser = build_parser()
         complete(parser)
         args = parser.parse_args(arguments)
@@ -68,12 +71,11 @@ def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -
 
 def _run(args: argparse.Namespace) -> int:
     from ..util.children import terminate_as_interrupt
-    from ..util.runs import own_temporary
 
     if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
         return args.run(args)
     try:
-        with terminate_as_interrupt(), own_temporary():
+        with terminate_as_interrupt():
             return args.run(args)
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

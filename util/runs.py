@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from .cache import locked
@@ -103,21 +104,20 @@ def _is_gone(directory: Path) -> bool:
     return False
 
 
-@contextmanager
-def own_temporary() -> Iterator[None]:
-    """Temporary files of this process and of what it starts lie in a `scratch` of its own.
+def own_temporary() -> None:
+    """Temporary files of this process and of what it starts lie in a `scratch` of its own, until
+    it ends.
 
     The next command removes what a killed one leaves. Nothing changes where no directory can be
     made.
     """
-    with ExitStack() as stack:
-        try:
-            directory = str(stack.enter_context(scratch("run")))
-        except OSError:
-            yield
-            return
-        with temporary_files_in(directory):
-            yield
+    stack = ExitStack()
+    try:
+        directory = stack.enter_context(scratch("run"))
+    except OSError:
+        return
+    tempfile.tempdir = os.environ[_TEMPORARY] = str(directory)
+    Finalize(None, stack.close, exitpriority=-200)  # after multiprocessing's own, of -100
 
 
 @contextmanager

@@ -329,12 +329,18 @@ def verdict_of(command: Command, ended: Ended) -> list[str]:
 def make_reference(command: Command, folder: Path, gpu_python: str) -> dict[str, object]:
     """Run a command undisturbed: the fields of a `Reference` except its folder."""
     shutil.rmtree(folder, ignore_errors=True)
-    place = Place(folder / "first", command, gpu_python)
+    with scratch("cell") as short:  # a socket's path has 107 characters
+        return _referred(command, short, folder, gpu_python)
+
+
+def _referred(command: Command, short: Path, folder: Path, gpu_python: str) -> dict[str, object]:
+    place = Place(short / "first", command, gpu_python)
     if command.gpu:
         subprocess.run([gpu_python, "-c", MODEL], cwd=place.work, check=True, capture_output=True)
     first = place.run()
     if first.status or first.left:
-        raise ValueError(f"undisturbed it ends with {first.status}: {first.err or first.left}")
+        says = (first.err + first.out).strip().splitlines()[-2:]
+        raise ValueError(f"undisturbed it ends with {first.status}: {says}, leaves {first.left}")
     forms = place.forms()
     forget(place)
     shutil.copytree(place.work, folder / "warm", symlinks=True)
@@ -348,12 +354,10 @@ def make_reference(command: Command, folder: Path, gpu_python: str) -> dict[str,
     added = size_of(place.work) - before
     place.run()
     forms |= place.forms()
-    stopped = Place(folder / "last", command, gpu_python)
+    stopped = Place(short / "last", command, gpu_python)
     fill(stopped, folder / "warm")
     stopped.run(at=f"9:{renames}")
     shutil.copytree(stopped.work, folder / "stopped", symlinks=True)
-    for name in ("first", "last"):
-        shutil.rmtree(folder / name)
     (folder / "made.pickle").write_bytes(pickle.dumps(made))
     return {
         "seconds": seconds, "renames": renames, "verdict": verdict, "forms": sorted(forms),
@@ -690,7 +694,7 @@ def run_cell(
     name: str, command: Command, fault: str, seed: int, reference: Reference, gpu_python: str
 ) -> list[str]:
     """The problems of one cell."""
-    with scratch("cell") as folder:  # of a short name, for sockets
+    with scratch("cell") as folder:
         place = Place(folder / "it", command, gpu_python)
         cell = Cell(place, reference, random.Random(f"{seed} {name} {fault}"))
         FAULTS[fault](cell)

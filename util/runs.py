@@ -21,6 +21,8 @@ KEPT = 8
 """Directories of ended runs that stay, the newest."""
 _LOCK, _PREFIX = "lock", "mxdot-"
 _TEMPORARY = "TMPDIR"
+_LONGEST = 50
+"""Characters of a directory for `mxdot-run-NUMBER-0/pymp-NAME/listener-NAME`, of 107 in all."""
 
 
 @contextmanager
@@ -109,10 +111,12 @@ def own_temporary() -> None:
     it ends.
 
     The next command removes what a killed one leaves. Nothing changes where no directory can be
-    made.
+    made, nor where a socket's path in it would be too long.
     """
     stack = ExitStack()
     try:
+        if len(tempfile.gettempdir()) > _LONGEST:
+            return
         directory = stack.enter_context(scratch("run"))
     except OSError:
         return

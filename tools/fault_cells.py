@@ -358,6 +358,7 @@ def _referred(command: Command, short: Path, folder: Path, gpu_python: str) -> d
     fill(stopped, folder / "warm")
     stopped.run(at=f"9:{renames}")
     shutil.copytree(stopped.work, folder / "stopped", symlinks=True)
+    forms |= {form for form in stopped.forms() if "/runs/#/" in form}  # the newest ones stay
     (folder / "made.pickle").write_bytes(pickle.dumps(made))
     return {
         "seconds": seconds, "renames": renames, "verdict": verdict, "forms": sorted(forms),

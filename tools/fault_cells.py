@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -230,8 +231,8 @@ class Running:
             time.sleep(0.1)
         for number in left:
             os.kill(number, signal.SIGKILL)
-        texts = (file.read_text(errors="replace") for file in (self.out, self.err))
-        return Ended(status, *texts, tuple(left.values()))
+        out, err = (file.read_text(errors="replace") for file in (self.out, self.err))
+        return Ended(status, out, err, tuple(left.values()))
 
     def left(self) -> dict[int, str]:
         """Processes of this run by number: their programs."""
@@ -590,12 +591,10 @@ def _versions(cell: Cell) -> None:
 def _worker_lost(cell: Cell) -> None:
     """One of two workers of a Dask cluster is killed."""
     sys.path.append(str(ROOT / "tests" / "lib"))
-    from dask_cluster import Cluster
-
     place = cell.place
     fill(place, cell.reference.warm)
     (place.folder / "dask").mkdir()
-    cluster = Cluster(place.folder / "dask")
+    cluster = import_module("dask_cluster").Cluster(place.folder / "dask")
     try:
         words = place.command.words.replace(ONE, f"--scheduler {cluster.address()}")
         running = place.start(words)

@@ -42,8 +42,13 @@ class Undisturbed:
         command = COMMANDS[self.command]
         return task_key("undisturbed", self.command, str(command), fingerprint(SOURCES))
 
-    label = property(lambda self: f"{self.command}, undisturbed")
-    weight = property(lambda self: 60.0)
+    @property
+    def label(self) -> str:
+        return f"{self.command}, undisturbed"
+
+    @property
+    def weight(self) -> float:
+        return 60.0
 
     @property
     def folder(self) -> Path:
@@ -69,7 +74,9 @@ class Disturbed:
     def key(self) -> str:
         return task_key("fault", self.fault, self.seed, self.undisturbed.key)
 
-    label = property(lambda self: f"{self.command}:{self.fault}")
+    @property
+    def label(self) -> str:
+        return f"{self.command}:{self.fault}"
 
     @property
     def weight(self) -> float:

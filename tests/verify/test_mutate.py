@@ -155,6 +155,23 @@ def test_a_run_that_fails_of_the_machine_kills_no_mutant(mutate, monkeypatch, ca
         mutate(2, fresh=True)
 
 
+def test_a_design_moves_with_its_folder_and_is_made_anew_when_it_is_cut(tmp_path, monkeypatch):
+    sample, begun = tasks.Sample(2, 1), []
+    make = design.make
+    monkeypatch.setattr(design, "make", lambda *given: begun.append(given) or make(*given))
+    monkeypatch.setattr(tasks, "BUILD", tmp_path / "build")
+    text = tasks.designed(UNIT, sample).verilog.read_text()
+    (tmp_path / "build").rename(tmp_path / "moved")
+    monkeypatch.setattr(tasks, "BUILD", tmp_path / "moved")
+    moved = tasks.designed(UNIT, sample)
+    assert moved.verilog.is_relative_to(tmp_path / "moved")
+    assert moved.aiger.is_file()
+    assert len(begun) == 1
+    moved.verilog.write_text(text[:-100])
+    assert tasks.designed(UNIT, sample).verilog.read_text() == text
+    assert len(begun) == 2
+
+
 def test_a_unit_that_fails_by_itself_is_refused(mutate, monkeypatch):
     monkeypatch.setattr(bench, "run", lambda *_: UnitResult(UNIT.name, "", errors=["wrong"]))
     with pytest.raises(RuntimeError, match=r"^small itself fails bulk: wrong$"):

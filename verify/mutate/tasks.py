@@ -3,7 +3,7 @@
 import pickle
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -154,13 +154,26 @@ def designed(unit: Unit, sample: Sample) -> Design:
     """The unit and its mutants, made once for all processes of this machine."""
     key = task_key("design", unit.parts, asdict(sample), fingerprint(_BENCH))
     directory = BUILD / unit.name / key
-    file = directory / "design.pickle"
+    file = directory.resolve() / "design.pickle"
     with locked(BUILD / unit.name / "lock"):
-        if not is_whole(file, key):
-            made = design.make(unit, sample.count, sample.seed, directory.resolve())
+        made = _kept(file, key)
+        if made is None:
+            made = design.make(unit, sample.count, sample.seed, file.parent)
             write_file(file, pickle.dumps(made))
-            seal(file, key)
-    return pickle.loads(file.read_bytes())
+            for each in (made.verilog, made.aiger, file):
+                seal(each, key)
+    return made
+
+
+def _kept(file: Path, key: str) -> Design | None:
+    """The design of a file, wherever its folder was when it was made; None unless all is whole."""
+    if not is_whole(file, key):
+        return None
+    made = pickle.loads(file.read_bytes())
+    verilog, aiger = (file.with_name(path.name) for path in (made.verilog, made.aiger))
+    if not (is_whole(verilog, key) and is_whole(aiger, key)):
+        return None
+    return replace(made, verilog=verilog, aiger=aiger)
 
 
 def simulated(made: Design, number: int, seed: int, builds: Path) -> MutantOutcome:

@@ -200,9 +200,9 @@ class Place:
         return {path.relative_to(self.work).as_posix(): content(path) for path in whole}
 
     def kept(self) -> dict[str, bytes]:
-        """Results that are whole."""
+        """Results that are whole; a task that failed is done again."""
         files = (path for path in self.work.rglob("*.json") if path.parent.name == "results")
-        return {str(path): path.read_bytes() for path in files if is_json(path)}
+        return {str(path): path.read_bytes() for path in files if is_done(path)}
 
     def forms(self) -> set[str]:
         """Names of all files, with # in place of what another run has otherwise."""
@@ -274,13 +274,13 @@ def untimed(value: object) -> object:
     return [untimed(v) for v in value] if isinstance(value, list) else value
 
 
-def is_json(path: Path) -> bool:
-    """Whether a file holds JSON."""
+def is_done(path: Path) -> bool:
+    """Whether a file holds a result, and no error."""
     try:
-        json.loads(path.read_text())
+        outcome = json.loads(path.read_text())
     except ValueError:
         return False
-    return True
+    return not (isinstance(outcome, dict) and outcome.get("error"))
 
 
 def form_of(name: str) -> str:

@@ -40,7 +40,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FRESH)),--fresh) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report figures formal mutate coverage verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report figures formal mutate coverage faults verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -81,8 +81,13 @@ mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (
 coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (JOBS=n FRESH=1 ARGS='--only dot', '--list')
 	@$(BIN)/mxdot verify coverage $(CHECK_FLAGS)
 
+# Kills, full disks, files cut short, a clock set back, two runs at once: tools/fault_cells.py.
+faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be lost, stale, half or wrong (SEED=n JOBS=n FRESH=1 ARGS='--only sim:', '--list')
+	@$(BIN)/python tools/faults.py --gpu-python $(GPU_VENV)/bin/python \
+		$(if $(value SEED),--seed $(call quoted,SEED)) $(CHECK_FLAGS)
+
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
-STEPS := test-full test-compare figures formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
+STEPS := test-full test-compare figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced
 verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
@@ -97,7 +102,7 @@ EVIDENCE = @$(BIN)/python tools/evidence.py step $(@:verify-%=%) $(MAKE)
 .PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
 verify-test-full:
 	$(EVIDENCE) test FULL=1
-verify-test-compare verify-formal verify-coverage verify-soak verify-fuzz:
+verify-test-compare verify-formal verify-coverage verify-faults verify-soak verify-fuzz:
 	$(EVIDENCE) $(@:verify-%=%)
 verify-figures:
 	@$(MAKE) figures ARGS=--check

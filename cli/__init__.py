@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line
+from ..util.runs import own_temporary
 from .completion import complete
 from .examples import add_examples
 from .parser import Parser, with_nearest
@@ -43,15 +44,21 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
-    parser = build_parser()
-    complete(parser)
-    args = parser.parse_args(arguments)
-    if args.command is None:
-        parser.print_help()
-        return 0
-    with warnings.catch_warnings():
-        warnings.showwarning = _in_one_line
-        return _run(args)
+    try:
+        if arguments is None:  # this process does nothing else
+            own_temporary()
+        parser = build_parser()
+        complete(parser)
+        args = parser.parse_args(arguments)
+        if args.command is None:
+            parser.print_help()
+            return 0
+        with warnings.catch_warnings():
+            warnings.showwarning = _in_one_line
+            return _run(args)
+    except KeyboardInterrupt:
+        print("mxdot: interrupted", file=sys.stderr)
+        return 130
 
 
 def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
@@ -63,10 +70,13 @@ def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..util.children import terminate_as_interrupt
+
     if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
         return args.run(args)
     try:
-        return args.run(args)
+        with terminate_as_interrupt():
+            return args.run(args)
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
@@ -84,7 +94,4 @@ def _run(args: argparse.Namespace) -> int:
             text = f"{error.filename}: {error.strerror}"
         first = (text.splitlines() or [type(error).__name__])[0]
         print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("mxdot: interrupted", file=sys.stderr)
-        return 130
     return 2

@@ -52,7 +52,7 @@ def backend(args: argparse.Namespace, local: "Backend") -> "Backend":
 
 def run_resumable(work: Callable[[], int], directory: Path) -> int:
     """The exit status of `work`; Ctrl-C and SIGTERM end it, and `directory` keeps what is done."""
-    from ..util.workers import terminate_as_interrupt
+    from ..util.children import terminate_as_interrupt
 
     try:
         with terminate_as_interrupt(), listing():

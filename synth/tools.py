@@ -8,13 +8,13 @@ import importlib.util
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from ..util.children import guarded
 from .errors import SynthesisError
 
 CHOICE = "MXDOT_YOSYS"
@@ -32,7 +32,6 @@ _CORIOLIS_VERSION = "from importlib.metadata import version; print(version('cori
 _ABC = re.compile(r"^(ABC: )(?:Error: )?(.*(?:not available|cannot be used|has failed).*)$", re.M)
 """Messages in Yosys's log with which ABC gives up."""
 
-GUARD = str(Path(__file__).with_name("guard.py"))
 _PYOSYS = (
     "import sys; from pyosys import libyosys as ys; "
     "ys.run_pass('script ' + sys.argv[1], ys.Design())"
@@ -183,23 +182,14 @@ def _run(
     log = directory / "log.txt"
     with (
         log.open("wb") as file,
-        subprocess.Popen(
-            [sys.executable, "-IS", GUARD, *command],
-            cwd=directory,
-            env=os.environ | env,
-            stdin=subprocess.PIPE,  # closes with this process
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        guarded(
+            command, cwd=directory, env=os.environ | env, stdout=file, stderr=subprocess.STDOUT
         ) as process,
     ):
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
             raise SynthesisError(f"{tool} on {source} took longer than {limit:g} s") from None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
     text = log.read_text(errors="replace")
     word = "Error" if tool == "OpenSTA" else "ERROR"
     error = re.search(rf"^(.*?)\b{word}: *(.*)$", text, re.MULTILINE)

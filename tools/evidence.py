@@ -66,6 +66,12 @@ STEPS = {
         "the bench and the proofs notice faults", "mutants", "make mutate ARGS='--count 20'"
     ),
     "coverage": Step("lines, branches, toggles of the Verilog", "Verilator", "make coverage"),
+    "faults": Step(
+        "commands under kills, full disks, damaged files, other runs: files and verdicts",
+        "an undisturbed run",
+        "make faults",
+        (*MODEL, "nn", "gpu"),
+    ),
     "sim-full": Step(
         "units of every accumulator, format and kind, under gaps, stalls and resets",
         "golden model",

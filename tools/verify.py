@@ -15,11 +15,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mxdot.util.children import terminate_as_interrupt
 from mxdot.util.jobs import DryRun, Task, results_of, run
 from mxdot.util.keys import task_key
 from mxdot.util.progress import show_plan
 from mxdot.util.store import Outcome
-from mxdot.util.workers import processes, terminate_as_interrupt
+from mxdot.util.workers import processes
 
 PASSED = Path("build/verify")
 """Results of steps that have passed."""
@@ -27,7 +28,7 @@ MADE = {"build", "dist", "__pycache__"}
 """Folders that make and Python write; hidden ones are theirs, too."""
 CHANGED = "it has passed, and files have changed since"
 MINUTES = {
-    "test-full": 120, "test-compare": 10, "formal": 60, "mutate": 30, "coverage": 8,
+    "test-full": 120, "test-compare": 10, "formal": 60, "mutate": 30, "coverage": 8, "faults": 60,
     "sim-cxxrtl": 10, "sim-bitsliced": 10, "sim-netlist": 60, "sim-full": 300,
 }  # fmt: skip
 """Rough guesses; soaks and fuzz have HOURS and MINUTES."""

@@ -1,9 +1,10 @@
 """Files that are whole or as they were: written under another name, then renamed."""
 
+import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 
@@ -11,18 +12,16 @@ from pathlib import Path
 def replacing(path: Path) -> Iterator[Path]:
     """A new file in the folder of `path` to write to; it takes the place of `path` at the end.
 
-    It goes away when the block raises. Any number of processes may write the same `path`; what a
-    link points to is replaced, not the link. OSError names `path`, for a full disk does not say
-    whose file it was.
+    It goes away when the block raises; where a process is killed, the next one that writes `path`
+    takes it. Any number of processes may write the same `path`; what a link points to is replaced,
+    not the link. OSError names `path`, for a full disk does not say whose file it was.
     """
     try:
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        part, lock = _part(target)
     except OSError as error:
         raise _named(error, path) from None
-    os.close(handle)
-    part = Path(name)
     try:
         yield part
         with part.open("rb") as file:
@@ -34,6 +33,41 @@ def replacing(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise _named(error, path) from None
         raise
+    finally:
+        os.close(lock)
+
+
+def _part(target: Path) -> tuple[Path, int]:
+    """An empty file next to `target` that no other process writes, and what keeps it locked."""
+    for number in count():
+        part = target.with_name(f".{target.name}.{number}")
+        while True:
+            try:
+                lock = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            except PermissionError:
+                if not part.exists():
+                    raise
+                break  # another user's
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(lock, part):
+                    os.ftruncate(lock, 0)
+                    return part, lock
+            except BlockingIOError:
+                os.close(lock)
+                break
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)  # its writer has renamed it meanwhile
+    raise AssertionError  # count() has no end
+
+
+def _is_at(opened: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def write_file(path: Path, content: str | bytes) -> None:

@@ -5,11 +5,14 @@ The kernel frees the lock of a killed process; the next run removes its director
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from .cache import locked
@@ -17,6 +20,9 @@ from .cache import locked
 KEPT = 8
 """Directories of ended runs that stay, the newest."""
 _LOCK, _PREFIX = "lock", "mxdot-"
+_TEMPORARY = "TMPDIR"
+_LONGEST = 50
+"""Characters of a directory for `mxdot-run-NUMBER-0/pymp-NAME/listener-NAME`, of 107 in all."""
 
 
 @contextmanager
@@ -64,26 +70,86 @@ def scratch(kind: str) -> Iterator[Path]:
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not directory.is_symlink() and _is_over(directory):
             shutil.rmtree(directory, ignore_errors=True)
-    with tempfile.TemporaryDirectory(
-        prefix=f"{_PREFIX}{kind}-", ignore_cleanup_errors=True
-    ) as name:
-        directory = Path(name)
+    directory = _made(kind)
+    try:
         new = directory / f"{_LOCK}.new"
         with new.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             new.rename(directory / _LOCK)  # other runs see a locked file, or none
             yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _made(kind: str) -> Path:
+    """A new temporary directory with the number of this process in its name."""
+    for number in count():
+        name = f"{_PREFIX}{kind}-{os.getpid()}-{number}"
+        directory = Path(tempfile.gettempdir()) / name
+        try:
+            directory.mkdir(0o700)
+        except FileExistsError:
+            continue
+        return directory
+    raise AssertionError  # count() has no end
+
+
+def _is_gone(directory: Path) -> bool:
+    """True where the process in the name of a temporary directory has ended."""
+    process = re.search(r"-(\d+)-\d+$", directory.name)
+    try:
+        os.kill(int(process[1]), 0) if process else None
+    except ProcessLookupError:
+        return True
+    except OSError:  # another user's
+        return False
+    return False
+
+
+def own_temporary() -> None:
+    """Temporary files of this process and of what it starts lie in a `scratch` of its own, until
+    it ends.
+
+    The next command removes what a killed one leaves. Nothing changes where no directory can be
+    made, nor where a socket's path in it would be too long.
+    """
+    stack = ExitStack()
+    try:
+        if len(tempfile.gettempdir()) > _LONGEST:
+            return
+        directory = stack.enter_context(scratch("run"))
+    except OSError:
+        return
+    tempfile.tempdir = os.environ[_TEMPORARY] = str(directory)
+    Finalize(None, stack.close, exitpriority=-200)  # after multiprocessing's own, of -100
+
+
+@contextmanager
+def temporary_files_in(directory: str) -> Iterator[None]:
+    """Temporary files of this process and of what it starts lie in `directory`."""
+    before = tempfile.tempdir, os.environ.get(_TEMPORARY)
+    tempfile.tempdir = os.environ[_TEMPORARY] = directory
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before[0]
+        os.environ.pop(_TEMPORARY)
+        if before[1] is not None:
+            os.environ[_TEMPORARY] = before[1]
 
 
 def _is_over(directory: Path, without_lock: bool = False) -> bool:
-    """True for a directory of this user whose lock is free; `without_lock` where there is none."""
+    """True for a directory of this user whose lock is free.
+
+    Where there is none: `without_lock`, or when the process that made it died before the lock.
+    """
     try:
         if not directory.is_dir() or directory.stat().st_uid != os.getuid():
             return False
         with os.fdopen(os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
-        return without_lock
+        return without_lock or _is_gone(directory)
     except OSError:  # a run that goes on
         return False
     return True

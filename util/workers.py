@@ -4,7 +4,6 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -16,7 +15,7 @@ from typing import Any
 
 from ..model.errors import one_line
 from .jobs import Backend
-from .runs import own_directory, scratch
+from .runs import own_directory, scratch, temporary_files_in
 
 DASK_DEPTH = 2
 """Tasks per thread of a cluster that are handed over at a time: one runs, one is there."""
@@ -148,17 +147,17 @@ def _serve(connection: Connection, directory: str, environment: dict[str, str]) 
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
-    tempfile.tempdir = directory
-    while True:
-        try:
-            function, args, kwargs = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer = function(*args, **kwargs), None
-        except Exception as error:
-            answer = None, error
-        connection.send(answer)
+    with temporary_files_in(directory):
+        while True:
+            try:
+                function, args, kwargs = connection.recv()
+            except EOFError:
+                return
+            try:
+                answer = function(*args, **kwargs), None
+            except Exception as error:
+                answer = None, error
+            connection.send(answer)
 
 
 def _end_with_parent() -> None:
@@ -176,20 +175,6 @@ def _kill(process: BaseProcess) -> None:
     except ProcessLookupError:  # gone, or without a session yet
         process.kill()
     process.join()
-
-
-@contextmanager
-def terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt: it ends what runs in the same way."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def dask(address: str, patience: float = 10.0) -> Backend:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ...model import DotConfig
 from ...model.units.dot import ComposedUnitConfig
+from ...util.children import terminate_as_interrupt
 from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
 from ...util.files import replacing, write_file
 from ...util.jobs import Backend, DryRun, longest_first, results
@@ -21,7 +22,6 @@ from ...util.keys import task_key
 from ...util.progress import display
 from ...util.runs import ended, own_directory
 from ...util.store import Outcome, Store
-from ...util.workers import terminate_as_interrupt
 from .job import UnitJob
 from .merge import merge_coverage
 from .regression_units import Unit

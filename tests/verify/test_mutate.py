@@ -97,7 +97,13 @@ def test_an_interrupted_run_goes_on(mutate, monkeypatch, capsys):
         ran.append(number)
         if ran.count(3) == 1 and number == 3:
             raise KeyboardInterrupt
-        return UnitResult(UNIT.name, "", compared=1, errors=["wrong"] * (number in (1, 2)))
+        return UnitResult(
+            UNIT.name,
+            "",
+            compared=1,
+            errors=["wrong"] * (number in (1, 2)),
+            mismatches=number in (1, 2),
+        )
 
     def decide(made, number, *_):
         proved.append(number)
@@ -123,6 +129,47 @@ def test_an_interrupted_run_goes_on(mutate, monkeypatch, capsys):
     assert (len(plan.value.tasks), plan.value.kept) == (0, 5)
     assert mutate(fresh=True) == 0
     assert (len(ran), len(proved)) == (12 + 11, 3 + 2)
+
+
+def test_a_run_that_fails_of_the_machine_kills_no_mutant(mutate, monkeypatch, capsys):
+    """It fails without a wrong result, once; or the unit fails likewise."""
+    ran, proved = [], (Verdict.PROVED, "how")
+
+    def run(made, number, *_):
+        ran.append(number)
+        return UnitResult(UNIT.name, "", compared=1, errors=["killed"] * (ran.count(2) == 1))
+
+    monkeypatch.setattr(bench, "run", lambda made, number, *_: run(made, number))
+    monkeypatch.setattr(equivalence, "decide", lambda *_: proved)
+    assert mutate(2) == 0
+    assert "killed by none; equivalent 2, survived 0" in capsys.readouterr().out
+
+    def full(made, number, *_):
+        errors = ["disk full"] if number or 1 in ran else []
+        ran.append(number)
+        return UnitResult(UNIT.name, "", compared=1, errors=errors)
+
+    ran.clear()
+    monkeypatch.setattr(bench, "run", full)
+    with pytest.raises(RuntimeError, match=r"^small itself fails bulk: disk full$"):
+        mutate(2, fresh=True)
+
+
+def test_a_design_moves_with_its_folder_and_is_made_anew_when_it_is_cut(tmp_path, monkeypatch):
+    sample, begun = tasks.Sample(2, 1), []
+    make = design.make
+    monkeypatch.setattr(design, "make", lambda *given: begun.append(given) or make(*given))
+    monkeypatch.setattr(tasks, "BUILD", tmp_path / "build")
+    text = tasks.designed(UNIT, sample).verilog.read_text()
+    (tmp_path / "build").rename(tmp_path / "moved")
+    monkeypatch.setattr(tasks, "BUILD", tmp_path / "moved")
+    moved = tasks.designed(UNIT, sample)
+    assert moved.verilog.is_relative_to(tmp_path / "moved")
+    assert moved.aiger.is_file()
+    assert len(begun) == 1
+    moved.verilog.write_text(text[:-100])
+    assert tasks.designed(UNIT, sample).verilog.read_text() == text
+    assert len(begun) == 2
 
 
 def test_a_unit_that_fails_by_itself_is_refused(mutate, monkeypatch):

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ...util.cache import digest
+from ...util.children import blames_machine
 from ...util.runs import scratch
 from .python_source import Change, sample
 from .score import Fate, MutantOutcome
@@ -168,6 +169,8 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return name
+        if done.returncode < 0 or blames_machine(done.stdout.decode(errors="replace")):
+            raise ValueError(f"{name} cannot run: status {done.returncode}")
         if done.returncode:
             return name
     return ""

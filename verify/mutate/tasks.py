@@ -3,14 +3,16 @@
 import pickle
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...model.units import MatmulConfig
+from ...sim.engine.unit import UnitResult
 from ...synth.errors import SynthesisError
 from ...util.cache import is_whole, locked, seal
+from ...util.children import blames_machine
 from ...util.files import write_file
 from ...util.keys import fingerprint, task_key
 from ...util.runs import scratch
@@ -72,11 +74,7 @@ class UnitMutant(_OfUnit):
         if self.number:
             return asdict(simulated(made, self.number, seed, builds))
         for stage in bench.stages(self.unit):
-            with scratch("mutant") as directory:
-                result = bench.run(made, 0, stage, seed, directory, builds)
-            if not result.passed:
-                why = (result.errors or ["nothing was compared"])[0]
-                raise ValueError(f"{self.unit.name} itself fails {stage.name}: {why}")
+            _check_itself(made, stage, seed, builds)
         return [mutant.text for mutant in made.mutants]
 
 
@@ -156,25 +154,62 @@ def designed(unit: Unit, sample: Sample) -> Design:
     """The unit and its mutants, made once for all processes of this machine."""
     key = task_key("design", unit.parts, asdict(sample), fingerprint(_BENCH))
     directory = BUILD / unit.name / key
-    file = directory / "design.pickle"
+    file = directory.resolve() / "design.pickle"
     with locked(BUILD / unit.name / "lock"):
-        if not is_whole(file, key):
-            made = design.make(unit, sample.count, sample.seed, directory.resolve())
+        made = _kept(file, key)
+        if made is None:
+            made = design.make(unit, sample.count, sample.seed, file.parent)
             write_file(file, pickle.dumps(made))
-            seal(file, key)
-    return pickle.loads(file.read_bytes())
+            for each in (made.verilog, made.aiger, file):
+                seal(each, key)
+    return made
+
+
+def _kept(file: Path, key: str) -> Design | None:
+    """The design of a file, wherever its folder was when it was made; None unless all is whole."""
+    if not is_whole(file, key):
+        return None
+    made = pickle.loads(file.read_bytes())
+    verilog, aiger = (file.with_name(path.name) for path in (made.verilog, made.aiger))
+    if not (is_whole(verilog, key) and is_whole(aiger, key)):
+        return None
+    return replace(made, verilog=verilog, aiger=aiger)
 
 
 def simulated(made: Design, number: int, seed: int, builds: Path) -> MutantOutcome:
     """Fate of a mutant by the bench. builds: folder of its simulations."""
     start, fate, by = time.monotonic(), Fate.SURVIVED, "no bench"
     for stage in bench.stages(made.unit):
-        with scratch("mutant") as directory:
-            if not bench.run(made, number, stage, seed, directory, builds).passed:
-                fate, by = Fate.KILLED, stage.name
-                break
+        if _fails(made, number, stage, seed, builds):
+            fate, by = Fate.KILLED, stage.name
+            break
     text = made.mutants[number - 1].text
     return MutantOutcome(made.unit.name, text, fate, by, time.monotonic() - start)
+
+
+def _run(made: Design, number: int, stage: bench.Stage, seed: int, builds: Path) -> UnitResult:
+    with scratch("mutant") as directory:
+        return bench.run(made, number, stage, seed, directory, builds)
+
+
+def _fails(made: Design, number: int, stage: bench.Stage, seed: int, builds: Path) -> bool:
+    """Whether the bench fails of the mutant. A run without a wrong result may fail of the machine,
+    as of a full disk or a program that is killed: it must fail again, and the unit itself pass."""
+    result = _run(made, number, stage, seed, builds)
+    if result.passed or result.mismatches:
+        return not result.passed
+    if _run(made, number, stage, seed, builds).passed:
+        return False
+    _check_itself(made, stage, seed, builds)
+    return True
+
+
+def _check_itself(made: Design, stage: bench.Stage, seed: int, builds: Path) -> None:
+    """ValueError where the unit as it is fails."""
+    result = _run(made, 0, stage, seed, builds)
+    if not result.passed:
+        why = (result.errors or ["nothing was compared"])[0]
+        raise ValueError(f"{made.unit.name} itself fails {stage.name}: {why}")
 
 
 def proved(made: Design, mutant: Mutant, directory: Path, limits: Limits) -> MutantOutcome:
@@ -190,6 +225,8 @@ def proved(made: Design, mutant: Mutant, directory: Path, limits: Limits) -> Mut
     try:
         verdict, how = equivalence.decide(made, mutant.number, directory, limits)
     except SynthesisError as error:
+        if blames_machine(str(error)):
+            raise
         verdict, how = Verdict.UNDECIDED, f": {error}"
     if verdict is Verdict.PROVED:
         return outcome(Fate.EQUIVALENT, how)

@@ -12,6 +12,7 @@ from ...sim.engine.toolchain import BuildError, execute, find_tools, makeable
 from ...sim.engine.verilator import SimulationError
 from ...synth.errors import SynthesisError
 from ...synth.tools import run_yosys, yosys_version
+from ...util import children
 from ...util.cache import digest, is_whole, linked, locked, seal
 
 LIMIT = 1200.0  # seconds of Yosys, on a machine that does other work
@@ -38,14 +39,7 @@ class Program:
         numbers = map(str, (gap, stall, seed, timeout))
         command = [str(self.executable), str(records), str(results), *numbers]
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=time_limit,
-                check=False,
-            )
+            done = children.run(command, text=True, timeout=time_limit)
         except subprocess.TimeoutExpired:
             reason = f"the time limit of {time_limit} s"
             raise SimulationError(f"the simulator ended with {reason}") from None

@@ -27,8 +27,9 @@ from ...model.quantize import SCALE_RULES
 from ...model.units import KINDS, Option, UnitConfig
 from ...model.units.quantize_formats import SCHEME_INTEGERS
 from ...sim.engine.regression_units import file_name
+from ...util import children
+from ...util.children import terminate_as_interrupt
 from ...util.files import write_file
-from ...util.workers import terminate_as_interrupt
 
 BUILDS = Path("build/sim/builds")
 SCHEMA = "mxdot random units 1"
@@ -280,7 +281,4 @@ def _simulate(drawn: Drawn, kind: str, count: int, program: str) -> None:
 
 def simulated(words: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command of mxdot in its own process."""
-    return subprocess.run(
-        [sys.executable, "-m", "mxdot.cli", *words],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return children.run([sys.executable, "-m", "mxdot.cli", *words], text=True)

@@ -17,10 +17,10 @@ from ...sim.engine.toolchain import find_tools
 from ...sim.engine.unit import UnitResult
 from ...sim.engine.verilator import SimulationError
 from ...util.cache import locked
+from ...util.children import terminate_as_interrupt
 from ...util.files import write_file
 from ...util.jobs import results
 from ...util.runs import own_directory
-from ...util.workers import terminate_as_interrupt
 from . import vector
 from .minimise import Minimiser, Stimulus
 from .state import Count, State, verilog_digest

@@ -1,0 +1,702 @@
+"""Commands, faults, and what must hold after a fault: the cells of tools/faults.py.
+
+A cell runs a small command in a folder of its own, disturbs it, and runs it once more. After the
+fault: an exit status that says so, one line of error, nothing that runs on, no half file. After the
+second run: the verdict and files of an undisturbed run, kept results as they were, and no file that
+an undisturbed run does not leave.
+"""
+
+import json
+import os
+import pickle
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from figure_inputs import ROOT
+
+from mxdot.util.runs import scratch
+
+HOOK = ROOT / "tools" / "fault_hook"
+LIMIT = 600.0
+"""Seconds of a run, above which it hangs."""
+PATIENCE = 15.0
+"""Seconds in which all that a run has started ends after it."""
+MARK = "MXDOT_FAULT_CELL"
+BACK = 40 * 86400.0
+"""Seconds by which the clock is set back."""
+KEPT = ("results", "runs", "failures")
+"""Folders of results, in contrast to those of builds."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command in its smallest form. words: of mxdot; other: the same of another unit; says: the
+    lines of its verdict; makes: files that the user asked for; gpu: it needs PyTorch; program: what
+    Python runs in place of mxdot."""
+
+    words: str
+    other: str
+    says: str
+    makes: tuple[str, ...] = ()
+    gpu: bool = False
+    program: tuple[str, ...] = ("-m", "mxdot.cli")
+
+
+DOT = "--format e2m1 --lanes 4 --accumulator"
+ONE = "--jobs 1"
+SHORT = "--recipe mxfp4 --sequences 2 --length 12"
+COMMANDS = {
+    "verilog": Command(
+        f"verilog {DOT} exact --stages 1 --assertions -o dot.v",
+        f"verilog {DOT} aligned:4 --stages 2 -o other.v",
+        r"^dot\.v: .*",
+        ("dot.v", "dot_assertions.sv"),
+    ),
+    "vectors": Command(
+        f"vectors {DOT} exact --count 100 -o v.npz --hex hex",
+        f"vectors {DOT} aligned:4 --count 90 -o w.npz",
+        r"^v\.npz .*",
+        ("v.npz", "hex/*"),
+    ),
+    "probe": Command(
+        "probe --unit aligned:13 --format e2m1 --lanes 4 --rows 16 -o probe.txt --json probe.json",
+        "probe --unit exact --format e2m1 --lanes 4 --rows 8 -o exact.txt",
+        r"^\w.*",
+        ("probe.txt", "probe.json"),
+    ),
+    "formal": Command(
+        f"verify formal --only multiplier:2 --json formal.json {ONE}",
+        f"verify formal --only shift: {ONE}",
+        r"^holds +\S+: proved for \S+",
+        ("formal.json",),
+    ),
+    "mutate": Command(
+        f"verify mutate --only integer --count 3 --json mutate.json {ONE}",
+        f"verify mutate --only integer --count 2 {ONE}",
+        r"^integer: .*score [\d.]+%",
+        ("mutate.json",),
+    ),
+    "coverage": Command(
+        f"verify coverage --only integer {ONE}",
+        f"verify coverage --only integer --seed 2 {ONE}",
+        r"^integer: .*",
+        ("build/coverage/report.html",),
+    ),
+    "soak": Command(
+        f"verify soak --only exact-e2m1-x4-s1 --seed 1 --count 300 {ONE}",
+        f"verify soak --only exact-e2m1-x4-s1 --seed 2 --count 200 {ONE}",
+        r"nothing failed|FAILED.*",
+    ),
+    "sim": Command(
+        f"sim dot {DOT} exact --stages 1 --count 200 --traffic 50 --seed 1 --json sim.json {ONE}",
+        f"sim dot {DOT} exact --stages 2 --count 100 --traffic 50 --seed 1 {ONE}",
+        r"^1 units, .*?coverage [\d.]+%",
+        ("sim.json", "build/sim/results.xml", "build/sim/coverage.yml"),
+    ),
+    "run-layer": Command(
+        f"run-layer {DOT} exact --shape 4,4,32 --json layer.json",
+        f"run-layer {DOT} exact --shape 8,4,32 --seed 2",
+        r"results: .*",
+        ("layer.json",),
+    ),
+    "compare": Command(
+        f"compare {DOT} exact --data normal --count 200 -o cmp {ONE}",
+        f"compare {DOT} float32 --data normal --count 200 -o other {ONE}",
+        r"^e2m1 .*",
+        ("cmp/compare.csv", "cmp/lengths.csv", "cmp/report.html"),
+    ),
+    "evaluate": Command(
+        f"evaluate model --accumulator exact,aligned:6 {SHORT} -o ev",
+        f"evaluate model --accumulator float32 {SHORT} -o other",
+        r"^.*\bdB\b.*|^mxfp4.*",
+        ("ev/*.csv", "ev/*.svg"),
+        gpu=True,
+    ),
+}  # fmt: skip
+
+MODEL = """
+import torch, transformers
+torch.manual_seed(0)
+config = transformers.LlamaConfig(vocab_size=97, num_hidden_layers=1, num_attention_heads=4,
+    hidden_size=64, intermediate_size=64, max_position_embeddings=64)
+transformers.LlamaForCausalLM(config).save_pretrained("model")
+"""
+"""Script that writes the network of `evaluate`."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended."""
+
+    status: int
+    out: str
+    err: str
+    left: tuple[str, ...] = ()
+    """Programs that it started and that ran on."""
+
+
+@dataclass
+class Place:
+    """A folder in which one command runs: `work`, `tmp` for temporary files."""
+
+    folder: Path
+    command: Command
+    gpu_python: str
+    package: Path | None = None
+    """Folder of another version of mxdot."""
+
+    def __post_init__(self) -> None:
+        for part in (self.work, self.tmp, self.logs):
+            part.mkdir(parents=True, exist_ok=True)
+
+    work = property(lambda self: self.folder / "work")
+    tmp = property(lambda self: self.folder / "tmp")
+    logs = property(lambda self: self.folder / "logs")
+
+    def start(self, words: str, at: str = "", back: float = 0.0) -> "Running":
+        """Start mxdot. at: MXDOT_FAULT_AT of the hook; back: of the clock."""
+        python = self.gpu_python if self.command.gpu else sys.executable
+        path = [str(HOOK), *([] if self.package is None else [str(self.package)])]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("MXDOT_")
+        }
+        mark = f"{self.folder}/{time.monotonic_ns()}"
+        environment |= {"PYTHONPATH": os.pathsep.join(path), "TMPDIR": str(self.tmp), MARK: mark}
+        environment |= {"COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+        if at:
+            environment["MXDOT_FAULT_AT"] = f"{at}:{self.logs / 'renames'}"
+        if back:
+            environment["MXDOT_FAULT_CLOCK"] = str(back)
+        out, err = (self.logs / f"{mark.rpartition('/')[2]}.{name}" for name in ("out", "err"))
+        with out.open("wb") as one, err.open("wb") as two:
+            process = subprocess.Popen(
+                [python, *self.command.program, *words.split()],
+                cwd=self.work, env=environment, stdin=subprocess.DEVNULL, stdout=one, stderr=two,
+                start_new_session=True,
+                # A background job ignores SIGINT, and so do its children unless told otherwise.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )  # fmt: skip
+        return Running(process, mark, out, err)
+
+    def run(self, words: str = "", **options: object) -> Ended:
+        """Run mxdot to its end."""
+        return self.start(words or self.command.words, **options).ended()  # type: ignore[arg-type]
+
+    def made(self) -> dict[str, object]:
+        """Content of the files that the user asked for, without times."""
+        files = (path for form in self.command.makes for path in self.work.glob(form))
+        whole = (path for path in files if not path.name.startswith("."))
+        return {path.relative_to(self.work).as_posix(): content(path) for path in whole}
+
+    def kept(self) -> dict[str, bytes]:
+        """Results that are whole; a task that failed is done again."""
+        files = (path for path in self.work.rglob("*.json") if path.parent.name == "results")
+        return {str(path): path.read_bytes() for path in files if is_done(path)}
+
+    def forms(self) -> set[str]:
+        """Names of all files, with # in place of what another run has otherwise."""
+        here = (path.relative_to(self.work) for path in self.work.rglob("*") if path.is_file())
+        return {form_of(path.as_posix()) for path in here}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run under way."""
+
+    process: subprocess.Popen
+    mark: str
+    out: Path
+    err: Path
+
+    def ended(self, limit: float = LIMIT) -> Ended:
+        """Wait for the end of the run and of all that it has started."""
+        try:
+            status = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            status = self.process.wait()
+        end = time.monotonic() + PATIENCE
+        while (left := self.left()) and time.monotonic() < end:
+            time.sleep(0.1)
+        for number in left:
+            os.kill(number, signal.SIGKILL)
+        out, err = (file.read_text(errors="replace") for file in (self.out, self.err))
+        return Ended(status, out, err, tuple(left.values()))
+
+    def left(self) -> dict[int, str]:
+        """Processes of this run by number: their programs."""
+        mark, found = f"{MARK}={self.mark}\0".encode(), {}
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                text = (place / "environ").read_bytes() + b"\0"
+                state = (place / "stat").read_text().rpartition(")")[2].split()[0]
+                if mark in text and state != "Z":
+                    words = (place / "cmdline").read_bytes().replace(b"\0", b" ")
+                    found[int(place.name)] = words.decode(errors="replace")[:80]
+            except (OSError, IndexError):  # it has ended, or is another user's
+                continue
+        return found
+
+
+def content(path: Path) -> object:
+    """What a file says, without times and rates."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return {name: (arrays[name].dtype.str, arrays[name].tobytes()) for name in arrays}
+    text = path.read_text(errors="replace")
+    if path.suffix == ".json":
+        try:
+            return untimed(json.loads(text))
+        except ValueError:
+            return text
+    text = re.sub(r'\b(time|timestamp|seconds)="[^"]*"', "", text)
+    return re.sub(r"\d{4}-\d\d-\d\d[ T][\d:]*|\b\d+(\.\d+)? (s|min)\b", "", text)
+
+
+TIMED = re.compile(r"seconds|finished|rate|row|text|share|simulated|model_s")
+
+
+def untimed(value: object) -> object:
+    """A JSON value without what depends on time."""
+    if isinstance(value, dict):
+        return {k: untimed(v) for k, v in value.items() if not TIMED.search(k)}
+    return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+def is_done(path: Path) -> bool:
+    """Whether a file holds a result, and no error."""
+    try:
+        outcome = json.loads(path.read_text())
+    except ValueError:
+        return False
+    return not (isinstance(outcome, dict) and outcome.get("error"))
+
+
+def form_of(name: str) -> str:
+    """The name of a file with # for digests, dates and numbers."""
+    name = re.sub(r"(/runs)/[^/]+", r"\1/#", f"/{name}")
+    return re.sub(r"[0-9a-f]{8,}|\d+", "#", name)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes that the files of a folder take on a disk."""
+    sizes = (path.lstat().st_size for path in folder.rglob("*"))
+    return sum(-(-size // 4096) * 4096 + 4096 for size in sizes)
+
+
+# An undisturbed run ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An undisturbed run. The folder has `warm`, builds without results, and `stopped`, what a run
+    that is killed before its last rename leaves."""
+
+    folder: Path
+    seconds: float
+    renames: int
+    verdict: list[str]
+    forms: list[str]
+    bytes: int
+    """That a run adds to `warm`."""
+
+    warm = property(lambda self: self.folder / "warm")
+    stopped = property(lambda self: self.folder / "stopped")
+
+    @cached_property
+    def made(self) -> dict[str, object]:
+        """Files that the user asked for."""
+        return pickle.loads((self.folder / "made.pickle").read_bytes())
+
+
+def verdict_of(command: Command, ended: Ended) -> list[str]:
+    """The lines that say the result."""
+    lines = (f"{line}\n" for line in ended.out.splitlines())
+    found = (re.search(command.says, line) for line in lines)
+    return [re.sub(r"\(?\b[\d.]+ s\b\)?", "", match[0]).strip() for match in found if match]
+
+
+def make_reference(command: Command, folder: Path, gpu_python: str) -> dict[str, object]:
+    """Run a command undisturbed: the fields of a `Reference` except its folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with scratch("cell") as short:  # a socket's path has 107 characters
+        return _referred(command, short, folder, gpu_python)
+
+
+def _referred(command: Command, short: Path, folder: Path, gpu_python: str) -> dict[str, object]:
+    place = Place(short / "first", command, gpu_python)
+    if command.gpu:
+        subprocess.run([gpu_python, "-c", MODEL], cwd=place.work, check=True, capture_output=True)
+    first = place.run()
+    if first.status or first.left:
+        says = (first.err + first.out).strip().splitlines()[-2:]
+        raise ValueError(f"undisturbed it ends with {first.status}: {says}, leaves {first.left}")
+    forms = place.forms()
+    forget(place)
+    shutil.copytree(place.work, folder / "warm", symlinks=True)
+    before, start = size_of(place.work), time.monotonic()
+    second = place.run(at="9:0")
+    seconds = time.monotonic() - start
+    verdict, made = verdict_of(command, second), place.made()
+    if not verdict or verdict != verdict_of(command, first) or second.status:
+        raise ValueError(f"two undisturbed runs say {verdict} and {verdict_of(command, first)}")
+    renames = (place.logs / "renames").stat().st_size
+    added = size_of(place.work) - before
+    place.run()
+    forms |= place.forms()
+    stopped = Place(short / "last", command, gpu_python)
+    fill(stopped, folder / "warm")
+    stopped.run(at=f"9:{renames}")
+    shutil.copytree(stopped.work, folder / "stopped", symlinks=True)
+    forms |= {form for form in stopped.forms() if "/runs/#/" in form}  # the newest ones stay
+    (folder / "made.pickle").write_bytes(pickle.dumps(made))
+    return {
+        "seconds": seconds, "renames": renames, "verdict": verdict, "forms": sorted(forms),
+        "bytes": max(added, 2**16),
+    }  # fmt: skip
+
+
+def forget(place: Place) -> None:
+    """Remove results, and keep builds."""
+    for path in [p for p in place.work.rglob("*") if p.name in KEPT and p.is_dir()]:
+        shutil.rmtree(path, ignore_errors=True)
+    for form in place.command.makes:
+        for path in list(place.work.glob(form)):
+            path.unlink()
+
+
+def fill(place: Place, source: Path) -> None:
+    """Put a copy of a folder in the place's."""
+    shutil.copytree(source, place.work, symlinks=True, dirs_exist_ok=True)
+
+
+# Faults -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Cell:
+    """One command and one fault. problems: what does not hold."""
+
+    place: Place
+    reference: Reference
+    draw: random.Random
+    problems: list[str] = field(default_factory=list)
+
+    def check(self, holds: bool, problem: str) -> None:
+        """Note a problem unless `holds`."""
+        if not holds:
+            self.problems.append(problem)
+
+    def check_fault(self, ended: Ended, statuses: tuple[int, ...]) -> None:
+        """What must hold of the run that the fault has met."""
+        says = " | ".join(ended.err.strip().splitlines()[-2:])
+        if ended.status == 0:  # it had ended, or did not mind
+            self.check_verdict(ended, "with the fault")
+        else:
+            self.check(ended.status in statuses, f"ends with {ended.status}: {says}")
+        self.check("Traceback" not in ended.err + ended.out, f"prints a traceback: {says}")
+        self.check(not ended.left, f"leaves {ended.left} running")
+        for name, made in self.place.made().items():
+            self.check(made == self.reference.made.get(name), f"leaves a wrong or half {name}")
+
+    def check_verdict(self, ended: Ended, when: str) -> None:
+        """The verdict and the files of an undisturbed run."""
+        verdict = verdict_of(self.place.command, ended)
+        says = " | ".join((ended.err + ended.out).strip().splitlines()[-2:])
+        self.check(ended.status == 0, f"{when} ends with {ended.status}: {says}")
+        self.check(verdict == self.reference.verdict, f"{when} says {verdict}")
+        made = self.place.made()
+        for name, right in self.reference.made.items():
+            self.check(made.get(name) == right, f"{when} makes another {name}")
+
+    def check_again(self, keeps: bool = True) -> None:
+        """What must hold of the next run. keeps: results so far stay as they are."""
+        kept = self.place.kept()
+        self.check_verdict(self.place.run(), "the next run")
+        after = self.place.kept() if keeps else kept
+        lost = [Path(name).name for name, text in kept.items() if after.get(name) != text]
+        self.check(not lost, f"the next run makes {lost} again")
+        self.check_rest()
+
+    def check_rest(self) -> None:
+        """No file that an undisturbed run does not leave."""
+        others = self.place.forms() - set(self.reference.forms)
+        others = sorted(name for name in others if not name.endswith("lock"))  # which hold nothing
+        self.check(not others, f"files are left: {others[:3]}")
+        left = [path.name for path in self.place.tmp.iterdir()]
+        self.check(not left, f"temporary files are left: {left[:3]}")
+
+
+def _signal(number: int, statuses: tuple[int, ...], at_rename: bool) -> Callable[[Cell], None]:
+    def fault(cell: Cell) -> None:
+        place, reference = cell.place, cell.reference
+        fill(place, reference.warm)
+        if at_rename:
+            nth = cell.draw.randint(1, reference.renames)
+            ended = place.run(at=f"{number}:{nth}")
+        else:
+            running = place.start(place.command.words)
+            time.sleep(cell.draw.uniform(0.4, 0.95) * reference.seconds)
+            if running.process.poll() is None:
+                if number == signal.SIGINT:  # as a terminal does
+                    os.killpg(running.process.pid, number)
+                else:
+                    os.kill(running.process.pid, number)
+            ended = running.ended()
+        cell.check_fault(ended, statuses)
+        cell.check_again()
+
+    return fault
+
+
+def _child(cell: Cell) -> None:
+    """One of the programs that the command has started is killed, as for want of memory."""
+    fill(cell.place, cell.reference.warm)
+    running = cell.place.start(cell.place.command.words)
+    time.sleep(cell.draw.uniform(0.3, 0.9) * cell.reference.seconds)
+    others = [number for number in running.left() if number != running.process.pid]
+    if others:
+        os.kill(cell.draw.choice(others), signal.SIGKILL)
+    cell.check_fault(running.ended(), (1, 2))
+    cell.check_again()
+
+
+def _full(least: float, most: float) -> Callable[[Cell], None]:
+    def fault(cell: Cell) -> None:
+        place, reference = cell.place, cell.reference
+        room = size_of(reference.warm) + int(cell.draw.uniform(least, most) * reference.bytes)
+        with mounted(place.folder, f"size={room + 2**16}"):
+            place.__post_init__()
+            fill(place, reference.warm)
+            cell.check_fault(place.run(), (1, 2))
+            subprocess.run(["mount", "-o", "remount,size=2g", place.folder], check=True)
+            cell.check_again()
+
+    return fault
+
+
+def _read_only(cell: Cell) -> None:
+    place = cell.place
+    with mounted(place.work, "size=2g"):
+        fill(place, cell.reference.warm)
+        subprocess.run(["mount", "-o", "remount,ro", place.work], check=True)
+        ended = place.run()
+        cell.check_fault(ended, (1, 2))
+        cell.check(ended.status != 0 or not cell.reference.made, "it passes, and writes nothing")
+        subprocess.run(["mount", "-o", "remount,rw", place.work], check=True)
+        cell.check_again()
+
+
+class mounted:  # noqa: N801
+    """A file system of its own at a folder, in this process's namespace."""
+
+    def __init__(self, folder: Path, options: str) -> None:
+        self.folder, self.options = folder, options
+
+    def __enter__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", self.options, "faults", self.folder]
+        subprocess.run(command, check=True)
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "-l", self.folder], check=True)
+
+
+def _cut(every: bool) -> Callable[[Cell], None]:
+    def fault(cell: Cell) -> None:
+        place = cell.place
+        fill(place, cell.reference.stopped)
+        by_form: dict[str, list[Path]] = {}
+        for path in sorted(place.work.rglob("*")):
+            name = path.relative_to(place.work)
+            if path.is_file() and path.stat().st_size and name.parts[0] != "model":
+                by_form.setdefault(form_of(name.as_posix()), []).append(path)
+        forms = sorted(by_form)
+        chosen = [p for paths in by_form.values() for p in paths] if every else []
+        if forms and not every:
+            chosen = [cell.draw.choice(by_form[cell.draw.choice(forms)])]
+        for path in chosen:
+            os.truncate(path, cell.draw.randrange(path.stat().st_size))
+        before = len(cell.problems)
+        cell.check_again(keeps=False)
+        names = ", ".join(str(path.relative_to(place.work)) for path in chosen[:1])
+        cell.problems[before:] = [f"{text} (cut: {names})" for text in cell.problems[before:]]
+
+    return fault
+
+
+def _clock(cell: Cell) -> None:
+    """Files are of the future, and the clock is back."""
+    place, later = cell.place, time.time() + BACK
+    fill(place, cell.reference.stopped)
+    for path in place.work.rglob("*"):
+        os.utime(path, (later, later), follow_symlinks=False)
+    cell.check_verdict(place.run(back=BACK), "with the clock back")
+    cell.check_again()
+
+
+def _pair(cell: Cell, first: Running, second: Running, is_same: bool) -> None:
+    """Two runs at once: each has its own verdict."""
+    one, two = first.ended(), second.ended()
+    cell.check_verdict(one, "the first of two")
+    cell.check(not one.left and not two.left, f"two leave {one.left + two.left} running")
+    if is_same:
+        cell.check_verdict(two, "the second of two")
+    else:
+        cell.check(two.status == 0, f"the other of two ends with {two.status}: {two.err[-200:]}")
+
+
+def _same(cell: Cell) -> None:
+    fill(cell.place, cell.reference.warm)
+    words = cell.place.command.words
+    _pair(cell, cell.place.start(words), cell.place.start(words), True)
+    cell.check_again(keeps=False)
+
+
+def _other(cell: Cell) -> None:
+    fill(cell.place, cell.reference.warm)
+    command = cell.place.command
+    _pair(cell, cell.place.start(command.words), cell.place.start(command.other), False)
+    cell.check_verdict(cell.place.run(), "the next run")
+
+
+def _versions(cell: Cell) -> None:
+    """Another version of the package runs at once, in which the code of each room differs."""
+    fill(cell.place, cell.reference.warm)
+    tree = cell.place.folder / "version"
+    (tree / "mxdot").mkdir(parents=True)
+    for folder in ROOT.iterdir():
+        if (folder / "__init__.py").is_file():
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(folder, tree / "mxdot" / folder.name, ignore=ignore)
+            with (tree / "mxdot" / folder.name / "__init__.py").open("a") as file:
+                file.write("\nOTHER_VERSION = True\n")
+    other = Place(cell.place.folder, cell.place.command, cell.place.gpu_python, tree)
+    words = cell.place.command.words
+    _pair(cell, cell.place.start(words), other.start(words), True)
+    cell.check_again(keeps=False)
+
+
+def _worker_lost(cell: Cell) -> None:
+    """One of two workers of a Dask cluster is killed."""
+    sys.path.append(str(ROOT / "tests" / "lib"))
+    place = cell.place
+    fill(place, cell.reference.warm)
+    (place.folder / "dask").mkdir()
+    cluster = import_module("dask_cluster").Cluster(place.folder / "dask")
+    try:
+        words = place.command.words.replace(ONE, f"--scheduler {cluster.address()}")
+        running = place.start(words)
+        time.sleep(cell.draw.uniform(0.3, 1.0) * cell.reference.seconds)
+        cluster.workers[0].kill()
+        cell.check_fault(running.ended(), ())
+    finally:
+        cluster.close()
+    shutil.rmtree(place.folder / "dask")
+    cell.check_again()
+
+
+SUBMITS = """
+import sys
+from pathlib import Path
+from mxdot.util.workers import slurm
+from mxdot.verify.command import Session
+from mxdot.verify.formal.run import BUILD, run
+if __name__ == "__main__":
+    jobs = slurm("partition=none,timeout_min=5", 1, cluster="local")
+    options = {"list_only": False, "limit": 300.0, "markdown": False}
+    sys.exit(run("multiplier:2", Session(BUILD, jobs), **options))
+"""
+"""Script of `mxdot verify formal` on submitit's local executor in place of Slurm."""
+
+
+def _requeued(cell: Cell) -> None:
+    """A job is killed, and runs again from its beginning, as Slurm does after a node is lost."""
+    place = cell.place
+    fill(place, cell.reference.warm)
+    submits = Place(place.folder, replace(place.command, program=("-c", SUBMITS)), place.gpu_python)
+    running, job = submits.start(""), None
+    end = time.monotonic() + LIMIT
+    while job is None and running.process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+        jobs = [number for number, text in running.left().items() if "submitit.core" in text]
+        job = next(iter(jobs), None)
+    cell.check(job is not None, "no job was submitted")
+    if job is not None:
+        proc = Path(f"/proc/{job}")
+        words = (proc / "cmdline").read_bytes().decode().split("\0")[:-1]
+        values = (proc / "environ").read_bytes().decode().split("\0")[:-1]
+        where = (proc / "cwd").readlink()
+        parent = int((proc / "stat").read_text().rpartition(")")[2].split()[1])
+        time.sleep(cell.draw.uniform(0.1, 1.0))
+        os.kill(parent, signal.SIGSTOP)  # it sees the end of the second run alone
+        os.kill(job, signal.SIGKILL)
+        environment = dict(value.split("=", 1) for value in values)
+        subprocess.run(words, cwd=where, env=environment, check=False, capture_output=True)
+        os.kill(parent, signal.SIGCONT)
+    ended = running.ended()
+    verdict = verdict_of(place.command, ended)
+    cell.check(ended.status == 0, f"ends with {ended.status}: {ended.err[-200:]}")
+    cell.check(verdict == cell.reference.verdict, f"says {verdict}")
+    cell.check_again()
+
+
+FAULTS: Mapping[str, Callable[[Cell], None]] = {
+    "kill at a rename": _signal(signal.SIGKILL, (-signal.SIGKILL,), True),
+    "kill": _signal(signal.SIGKILL, (-signal.SIGKILL,), False),
+    "SIGTERM at a rename": _signal(signal.SIGTERM, (130, -signal.SIGTERM), True),
+    "SIGTERM": _signal(signal.SIGTERM, (130, -signal.SIGTERM), False),
+    "Ctrl-C at a rename": _signal(signal.SIGINT, (130,), True),
+    "Ctrl-C": _signal(signal.SIGINT, (130,), False),
+    "a program killed": _child,
+    "disk full": _full(0.0, 0.3),
+    "disk full later": _full(0.3, 1.0),
+    "read-only": _read_only,
+    "a file cut": _cut(False),
+    "another file cut": _cut(False),
+    "all files cut": _cut(True),
+    "clock back": _clock,
+    "two at once": _same,
+    "two units": _other,
+    "two versions": _versions,
+    "Dask worker lost": _worker_lost,
+    "Slurm job requeued": _requeued,
+}
+"""By name. What a fault draws depends on the seed, the command and the name."""
+PLACES = {
+    "Dask worker lost": ("formal", "sim", "compare"),
+    "Slurm job requeued": ("formal",),
+}
+"""Commands of faults that not every command has."""
+MOUNTS = ("disk full", "disk full later", "read-only")
+"""Faults that need a file system of their own."""
+
+
+def cells(only: str) -> Iterator[tuple[str, str]]:
+    """Command and fault of each cell, of those whose `COMMAND:FAULT` has `only` in it."""
+    for command in COMMANDS:
+        for fault in FAULTS:
+            if only in f"{command}:{fault}" and command in PLACES.get(fault, COMMANDS):
+                yield command, fault
+
+
+def run_cell(
+    name: str, command: Command, fault: str, seed: int, reference: Reference, gpu_python: str
+) -> list[str]:
+    """The problems of one cell."""
+    with scratch("cell") as folder:
+        place = Place(folder / "it", command, gpu_python)
+        cell = Cell(place, reference, random.Random(f"{seed} {name} {fault}"))
+        FAULTS[fault](cell)
+    return cell.problems

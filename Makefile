@@ -40,7 +40,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FRESH)),--fresh) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report figures formal mutate coverage faults verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv venv-gpu sim soak compare area-report figures formal mutate coverage faults verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -152,6 +152,7 @@ bench: $(READY) ## measure the speed of the golden model
 	@$(BIN)/python -m pytest -q tests/benchmarks --benchmark-enable --benchmark-only $(ARGS)
 
 venv: $(READY) ## make the Python environment in .venv (PYTHON=interpreter to choose)
+venv-gpu: $(GPU) ## make the environment with PyTorch in .venv-gpu, for a GPU or a CPU
 
 $(READY): pyproject.toml requirements.lock tools/venv.sh
 	@PYTHON=$(call quoted,PYTHON) bash tools/venv.sh $(VENV)

@@ -73,4 +73,4 @@ def listing() -> Iterator[None]:
     try:
         yield
     except DryRun as plan:
-        show_plan(console(200), plan.tasks, plan.kept, plan.width)
+        show_plan(console(200), plan)

@@ -2,7 +2,8 @@
 
 import argparse
 import io
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from .places import output_file
 
 if TYPE_CHECKING:
     from ..model import Trace
-    from .operands import Pair, Scaling
+    from .operands import Pair, Scaling, Source
 
 SHOWN = 32
 """Results that are printed; files have all."""
@@ -29,6 +30,7 @@ BLOCK_SCALED, UNSCALED = "block", "none"
 ENDS = (".npz", ".npy")
 EXAMPLES = """examples:
   mxdot compute --machine h100-fp8 a.npy b.npy
+  mxdot compute --machine h100-bf16,mi300x-bf16 a.npy b.npy
   mxdot compute --accumulator aligned:13 --format e4m3 a.npy b.npy -o c.npz
   mxdot compute --machine mi300x-bf16 layer.safetensors --name x w --json c.json
 """
@@ -51,12 +53,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     who = group.add_mutually_exclusive_group(required=True)
     who.add_argument(
         "--machine",
-        metavar="M",
+        metavar="M,...",
         help="a machine, by its name (hopper) or hardware and operands (h100-fp8, mi300x-bf16); "
-        "`mxdot machines` lists them",
+        "`mxdot machines` lists them; several are shown next to each other",
     )
     who.add_argument(
-        "--accumulator", metavar="A", help="exact, aligned:13, fused:25, ..., or a machine"
+        "--accumulator", metavar="A,...", help="exact, aligned:13, fused:25, ..., or a machine"
     )
     group = parser.add_argument_group("operands")
     group.add_argument(
@@ -126,17 +128,44 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
+@dataclass(frozen=True)
+class Computed:
+    """What one accumulator computes: lines about it and its operands, results, and their shape."""
+
+    name: str
+    about: dict[str, str]
+    formats: str
+    trace: "Trace"
+    shape: list[int]
+
+    @property
+    def bits(self) -> list[str]:
+        """The results in hex, in the order of their places."""
+        return [f"0x{int(bits):08x}" for bits in self.trace.result.view(np.uint32).flat]
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything, for JSON."""
+        result = self.trace.result.reshape(self.shape)
+        bits = np.vectorize("0x{:08x}".format)(result.view(np.uint32)).tolist()
+        flags = {
+            name: array.reshape(self.shape).tolist()
+            for name, array in vars(self.trace.flags).items()
+        }
+        about = self.about | {"formats": self.formats}
+        return about | {"result": result.tolist(), "bits": bits, "flags": flags}
+
+
 def run(args: argparse.Namespace) -> int:
     """Multiply, print and write; 0."""
-    from ..model.matmul import matmul
-    from ..util.data.tensors import load_array
-    from .operands import formats_for, load_sources, operand
+    from .operands import load_sources
 
     output_file("output", args.output)
     check_json_file(args)
     if args.output is not None and args.output.suffix not in ENDS:
         raise ValueError(f"output must end with {' or '.join(ENDS)}, not {str(args.output)!r}")
-    rule = _rule(args)
+    rules = _rules(args)
+    if args.output is not None and len(rules) > 1:
+        raise ValueError(f"output is for one accumulator, not {len(rules)}; --json FILE takes all")
     sources = load_sources(args.files, args.name)
     if args.transpose:
         sources[1] = replace(sources[1], array=sources[1].array.T)
@@ -147,8 +176,37 @@ def run(args: argparse.Namespace) -> int:
             f"a and b must have equal last axes, not {length} and {other}"
             + ("; --transpose takes b as (K, N)" if fits else "")
         )
-    pair = formats_for(rule, args.format, sources, operands_of(args.machine or ""))
-    scalings = _scalings(args, rule, pair, length)
+    computed = [_computed(args, rule, name, sources) for name, rule in rules.items()]
+    if not is_json_printed(args):
+        for one in computed:
+            for name, text in one.about.items():
+                print(one_line(f"{name:12}{text}"))
+        if len(computed) == 1:
+            _print(computed[0].trace, computed[0].shape)
+        else:
+            _print_several(computed)
+    _write(args, computed)
+    return 0
+
+
+def _rules(args: argparse.Namespace) -> dict[str, Accumulator]:
+    """The accumulators by the names that were given."""
+    names = (args.accumulator if args.machine is None else args.machine).split(",")
+    make = accumulator if args.machine is None else machine_named
+    return {name.strip(): make(name.strip()) for name in names}
+
+
+def _computed(
+    args: argparse.Namespace, rule: Accumulator, name: str, sources: "list[Source]"
+) -> Computed:
+    """What `rule`, given as `name`, computes for these operands."""
+    from ..model.matmul import matmul
+    from ..util.data.tensors import load_array
+    from .operands import formats_for, operand
+
+    of_hardware = operands_of("" if args.machine is None else name)
+    pair = formats_for(rule, args.format, sources, of_hardware)
+    scalings = _scalings(args, rule, pair, sources[0].array.shape[1])
     made = [operand(*each) for each in zip(sources, pair, scalings, strict=True)]
     (a, about_a), (b, about_b) = made
     c = None if args.c is None else load_array(args.c)[0]
@@ -156,18 +214,7 @@ def run(args: argparse.Namespace) -> int:
     trace = matmul(a, b, rule, c, trace=True, stages=False, scale_format=kind)
     shape = [n for n, x in zip(trace.result.shape, sources, strict=True) if not x.is_vector]
     about = {"accumulator": _title(rule), "a": about_a, "b": about_b}
-    if not is_json_printed(args):
-        for name, text in about.items():
-            print(one_line(f"{name:12}{text}"))
-        _print(trace, shape)
-    _write(args, about | {"formats": pairs_text([pair])}, trace, shape)
-    return 0
-
-
-def _rule(args: argparse.Namespace) -> Accumulator:
-    if args.machine is None:
-        return accumulator(args.accumulator)
-    return machine_named(args.machine)
+    return Computed(name, about, pairs_text([pair]), trace, shape)
 
 
 def _title(rule: Accumulator) -> str:
@@ -217,37 +264,61 @@ def _names(trace: "Trace", place: tuple[int, ...]) -> str:
 
 
 def _print(trace: "Trace", shape: list[int]) -> None:
-    size = " x ".join(map(str, shape)) or "one"
     counts = [f"{name} {n}" for name, n in _counts(trace).items() if n]
-    print(f"{'result':12}{size}, float32; flags: {', '.join(counts) or 'none'}\n")
+    print(f"{'result':12}{_size(shape)}, float32; flags: {', '.join(counts) or 'none'}\n")
     places = list(np.ndindex(trace.result.shape))
     for place in places[:SHOWN]:
-        where = " ".join(map(str, place[len(place) - len(shape) :]))
         value = trace.result[place]
         bits = f"0x{int(value.view(np.uint32)):08x}"
-        print(f"{where:12}{value!s:16}{bits}  {_names(trace, place)}".rstrip())
+        print(f"{_where(place, shape)}{value!s:16}{bits}  {_names(trace, place)}".rstrip())
     if len(places) > SHOWN:
         print(f"... {len(places) - SHOWN} more: -o FILE and --json FILE write all")
+
+
+def _print_several(computed: Sequence[Computed]) -> None:
+    """A column of results per accumulator, results that differ first."""
+    shape = computed[0].shape
+    columns = [list(zip(one.trace.result.flat, one.bits, strict=True)) for one in computed]
+    places = list(np.ndindex(computed[0].trace.result.shape))
+    rows = list(zip(places, *columns, strict=True))
+    is_equal = [len({bits for _, bits in results}) == 1 for _, *results in rows]
+    differ = [row for row, equal in zip(rows, is_equal, strict=True) if not equal]
+    print(f"{'result':12}{_size(shape)}, float32; {len(differ)} of {len(rows)} differ\n")
+    print(f"{'':12}{''.join(f'{one.name:28}' for one in computed)}".rstrip())
+    same = [row for row, equal in zip(rows, is_equal, strict=True) if equal]
+    for index, (place, *results) in enumerate((differ + same)[:SHOWN]):
+        texts = (f"{value!s:16}{bits:12}" for value, bits in results)
+        end = "differ" if index < len(differ) else ""
+        print(f"{_where(place, shape)}{''.join(texts)}{end}".rstrip())
+    if len(rows) > SHOWN:
+        print(f"... {len(rows) - SHOWN} more: --json FILE writes all")
+
+
+def _size(shape: list[int]) -> str:
+    return " x ".join(map(str, shape)) or "one"
+
+
+def _where(place: tuple[int, ...], shape: list[int]) -> str:
+    return f"{' '.join(map(str, place[len(place) - len(shape) :])):12}"
 
 
 def _counts(trace: "Trace") -> dict[str, int]:
     return {name: int(flags.sum()) for name, flags in vars(trace.flags).items()}
 
 
-def _write(
-    args: argparse.Namespace, about: dict[str, str], trace: "Trace", shape: list[int]
-) -> None:
-    result = trace.result.reshape(shape)
-    flags = {name: array.reshape(shape) for name, array in vars(trace.flags).items()}
+def _write(args: argparse.Namespace, computed: Sequence[Computed]) -> None:
+    """Write the results of one accumulator as NumPy does, and of all as JSON."""
     if args.output is not None:
+        (one,) = computed
+        result = one.trace.result.reshape(one.shape)
         buffer = io.BytesIO()
         if args.output.suffix == ".npy":
             np.save(buffer, result)
         else:
+            flags = {name: x.reshape(one.shape) for name, x in vars(one.trace.flags).items()}
             np.savez(buffer, allow_pickle=False, result=result, **flags)
         write_file(args.output, buffer.getvalue())
         if not is_json_printed(args):
             print(one_line(str(args.output)))
-    plain = {name: array.tolist() for name, array in flags.items()}
-    bits = np.vectorize("0x{:08x}".format)(result.view(np.uint32)).tolist()
-    write_json_file(args, about | {"result": result.tolist(), "bits": bits, "flags": plain})
+    written = [one.to_dict() for one in computed]
+    write_json_file(args, written[0] if len(written) == 1 else written)

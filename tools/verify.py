@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
         with terminate_as_interrupt():
             outcomes = run(steps, store, backend, _Lines(), order=list)
     except DryRun as plan:
-        show_plan(Console(), plan.tasks, plan.kept, plan.width)
+        show_plan(Console(), plan)
         return 0
     is_changed, failed = state(Path()) != steps[0].files, False
     for step in steps:

@@ -71,11 +71,11 @@ class Backend:
 
 
 class DryRun(Exception):  # noqa: N818
-    """Tasks that would run, in place of running them."""
+    """Tasks that would run, in place of running them; `then` names what depends on them."""
 
-    def __init__(self, tasks: Sequence[Task], kept: int, width: int) -> None:
+    def __init__(self, tasks: Sequence[Task], kept: int, width: int, then: str = "") -> None:
         super().__init__("dry run")
-        self.tasks, self.kept, self.width = tasks, kept, width
+        self.tasks, self.kept, self.width, self.then = tasks, kept, width, then
 
 
 def execute(task: Task) -> Outcome:
@@ -120,12 +120,14 @@ def run(
     backend: Backend,
     observer: Observer,
     order: Callable[[Iterable[Task]], list[Task]] = longest_first,
+    then: str = "",
 ) -> dict[str, Outcome]:
     """The outcome of every task by key: kept ones from the store, the others run now, in `order`.
 
     A failed outcome is kept for the record and tried again by the next run. However this is left
     (KeyboardInterrupt, an error, kill -9), everything that the observer saw end is in the store.
-    Raises DryRun for a backend that only lists.
+    Raises DryRun for a backend that only lists, unless all is kept and other tasks follow, which
+    `then` names.
     """
     outcomes: dict[str, Outcome] = {}
     todo: dict[str, Task] = {}
@@ -136,8 +138,8 @@ def run(
         else:
             todo[task.key] = task
     ordered = order(todo.values())
-    if backend.only_lists:
-        raise DryRun(ordered, len(outcomes), backend.width)
+    if backend.only_lists and (ordered or not then):
+        raise DryRun(ordered, len(outcomes), backend.width, then)
     observer.begin(ordered, len(outcomes))
     with closing(results(ordered, backend, observer.start)) as ended:
         for task, outcome in ended:
@@ -166,14 +168,16 @@ def run_rows(
     backend: Backend,
     observer: Observer,
     order: Callable[[Task], str] = lambda task: "",
+    then: str = "",
 ) -> list[list[Outcome | None]]:
     """The outcomes of the tasks that each row needs, in their places; equal tasks run once.
 
-    They are kept in `directory / "results"`. order: tasks of equal weight run in its order.
+    They are kept in `directory / "results"`. order: tasks of equal weight run in its order; then:
+    as for `run`.
     """
     tasks = {task.key: task for row in needs for task in row if task is not None}
     ordered = sorted(tasks.values(), key=order)
-    outcomes = run(ordered, Store(directory / "results"), backend, observer)
+    outcomes = run(ordered, Store(directory / "results"), backend, observer, then=then)
     return [[outcomes[task.key] if task is not None else None for task in row] for row in needs]
 
 

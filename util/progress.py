@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column
 
-from .jobs import Observer, Task
+from .jobs import DryRun, Observer, Task
 from .store import Outcome
 
 SILENCE = 10.0
@@ -68,14 +68,16 @@ def display(console: Console, doing: str = "measuring") -> Iterator[Observer]:
         yield _Live(progress)
 
 
-def show_plan(console: Console, tasks: Sequence[Task], kept: int, width: int) -> None:
-    """Print a line per task with its estimated time, and the time of all, `width` at a time."""
+def show_plan(console: Console, plan: DryRun) -> None:
+    """Print a line per task with its estimated time, the time of all, and what follows."""
+    tasks, kept, width = plan.tasks, plan.kept, plan.width
     total = sum(task.weight for task in tasks)
     longest = max((task.weight for task in tasks), default=0.0)
     lines = [f"about {duration(task.weight):>12}  {task.label}" for task in tasks]
     done = f"{kept} of {kept + len(tasks)} done, " * bool(kept)
     about = duration(max(total / width, longest))
-    lines.append(f"{done}{len(tasks)} to do, {width} at a time: about {about}")
+    then = f", then {plan.then}" * bool(plan.then)
+    lines.append(f"{done}{len(tasks)} to do, {width} at a time: about {about}{then}")
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 

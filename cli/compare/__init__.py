@@ -10,7 +10,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "compare",
         help="compare what units or schemes cost and what they do to the result",
-        description="Compare units, by the default study where nothing is named, or schemes.",
+        description="Compare units, by the default study where nothing is named, or schemes. "
+        "`mxdot compare units --help` lists the options of units.",
     )
     parser.otherwise = "units"
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)

@@ -19,6 +19,8 @@ from .units import Generated
 WHOLE = ("exact", "int32", "float32", *PRESETS)
 """Accumulators without a width to search."""
 
+AFTER = "the units of all that is good enough"
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -52,7 +54,7 @@ def rank(
     if not study.synthesis.clock:
         raise ValueError("clock must name at least one clock, not none")
     study.points()  # refuses what cannot be done before any work
-    found = search(study, target, directory, backend, observer, tools)
+    found = search(study, target, directory, backend, observer, tools, then=AFTER)
     sweeps: list[Sweep] = []
     for fmt, lanes in dict.fromkeys((result.format, result.lanes) for result in found):
         mine = [result for result in found if (result.format, result.lanes) == (fmt, lanes)]
@@ -119,7 +121,7 @@ def _good(
         [accuracy_task(p, tools) for p in points_of([unit], [None], study.data, study.sampling)]
         for unit in units
     ]
-    outcomes = run_rows(needs, directory, backend, observer)
+    outcomes = run_rows(needs, directory, backend, observer, then=AFTER)
     column = QUALITIES[target.quality]
     sqnrs: dict[str, list[float]] = {}
     for rule, some in zip(rules, outcomes, strict=True):

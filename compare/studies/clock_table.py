@@ -89,10 +89,13 @@ def smallest(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def words(rows: Sequence[Row]) -> Iterator[str]:
-    """Lines below the table: equals of the smallest, missed clocks, sources."""
+    """Lines below the table: equals of the smallest, its Verilog, missed clocks, sources."""
     for group in equals(rows):
         names = " and ".join(row.short_name for row in group)
         yield f"{EQUAL} {group[0].format}: {names} are equal within their error bars"
+    for row in smallest(rows).values():
+        if row.verilog is not None:
+            yield f"Verilog of {row.format} {row.short_name}: {row.verilog}"
     for row in rows:
         if row.status == MISSED:
             yield f"MISSED {row.format} {row.accumulator}: {row.error}"

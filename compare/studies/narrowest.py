@@ -255,11 +255,12 @@ def search(
     backend: Backend,
     observer: Observer,
     tools: Instruments | None = None,
+    then: str = "",
 ) -> list[Found]:
     """Find the narrowest accumulator of each family for the formats, lanes and data of `study`.
 
     Results are kept in `directory`, and written there as `narrowest.json` and `narrowest.csv`.
-    A failed search has its `error` set.
+    A failed search has its `error` set. then: what follows, for a dry run.
     """
     tools = tools or Instruments()
     if study.sampling.encoder:
@@ -275,7 +276,8 @@ def search(
         for fmt, lanes, data in where
         for family in FAMILIES
     ]
-    outcomes = run_rows([(task,) for task in tasks], directory, backend, observer)
+    needs = [(task,) for task in tasks]
+    outcomes = run_rows(needs, directory, backend, observer, then=then)
     found = [_found(task, outcome) for task, (outcome,) in zip(tasks, outcomes, strict=True)]
     write_json(directory / "narrowest.json", [result.to_dict() for result in found])
     texts = {"lengths": lambda lengths: " ".join(map(str, lengths))}

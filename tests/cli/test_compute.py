@@ -42,6 +42,37 @@ def computed(capsys, files, *arguments):
     return np.load(path)
 
 
+def test_several_machines_next_to_each_other(capsys, files):
+    operands = [files / "a.npy", files / "b.npy"]
+    names = "h100-bf16", "mi300x-bf16"
+    status, out, err = run(capsys, "compute", "--machine", ",".join(names), *operands)
+    assert (status, err) == (0, "")
+    wanted = [
+        matmul(unscaled(A, "bf16"), unscaled(B, "bf16"), rule)
+        for rule in ("hopper-bf16", "cdna3-fp16")
+    ]
+    bits = [want.view(np.uint32) for want in wanted]
+    _, table = out.split("\n\n")
+    head, *rows = [line.split() for line in table.splitlines()]
+    assert head == list(names)
+    shown = {(int(r[0]), int(r[1])): (int(r[3], 16), int(r[5], 16), r[6:]) for r in rows}
+    for place in np.ndindex(2, 3):
+        first, second = (int(one[place]) for one in bits)
+        assert shown[place] == (first, second, [] if first == second else ["differ"])
+    count = int((bits[0] != bits[1]).sum())
+    assert 0 < count < 6
+    assert [row[-1] == "differ" for row in rows] == [True] * count + [False] * (6 - count)
+    assert f"2 x 3, float32; {count} of 6 differ" in out
+    status, out, _ = run(capsys, "compute", "--machine", ",".join(names), *operands, "--json")
+    assert [[int(bits, 16) for row in one["bits"] for bits in row] for one in json.loads(out)] == [
+        one.ravel().tolist() for one in bits
+    ]
+    assert (
+        refusal(capsys, "compute", "--machine", ",".join(names), *operands, "-o", files / "c.npy")
+        == "output is for one accumulator, not 2; --json FILE takes all"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "want"),
     [
@@ -286,4 +317,4 @@ def test_the_page_prints_what_it_says(capsys, tmp_path, monkeypatch):
             if not after and output:
                 assert out == output
                 printed += 1
-    assert printed == 2
+    assert printed == 3

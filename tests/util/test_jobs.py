@@ -329,11 +329,24 @@ def test_a_dry_run_lists_what_is_left(log, store, capsys):
     jobs = [Job("kept", log), Job("short", log, weight=60), Job("long", log, weight=7200)]
     with pytest.raises(DryRun) as plan:
         run(jobs, store, replace(processes(2), only_lists=True), Log())
-    show_plan(Console(width=40), plan.value.tasks, plan.value.kept, plan.value.width)
+    show_plan(Console(width=40), plan.value)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in lines[:-1]] == ["long", "short"]
     assert lines[-1] == "1 of 3 done, 2 to do, 2 at a time: about 2 h 0 min"
     assert runs(log) == {"kept": 1}
+    with pytest.raises(DryRun) as plan:
+        run(jobs, store, replace(processes(2), only_lists=True), Log(), then="more")
+    show_plan(Console(width=80), plan.value)
+    assert capsys.readouterr().out.endswith("about 2 h 0 min, then more\n")
+
+
+def test_a_dry_run_goes_on_to_what_follows(log, store):
+    """Where all tasks of one stage are kept, the tasks that depend on them are listed."""
+    jobs, lists = [Job("kept", log)], replace(processes(1), only_lists=True)
+    kept = run(jobs, store, processes(1), Log())
+    assert run(jobs, store, lists, Log(), then="more") == kept
+    with pytest.raises(DryRun):
+        run(jobs, store, lists, Log())
 
 
 def test_tasks_are_pulled_after_the_outcomes_before_them(log):

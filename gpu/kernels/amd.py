@@ -45,7 +45,7 @@ from .emulate import (
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
-from .running import add_block
+from .running import add_block, held, nearest_in
 from .terms import Walk, aligned_sum, largest, packs, scaled_term
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class Rule(NamedTuple):
 
     kind: EXACT, TREE or FLOORED. terms: per step. is_pair: see `_is_pair`. parts: of a step, each
     with a largest exponent of its own. fraction_bits, sum_bits: F and G of `floored:F:G`, else 0.
-    block: elements under one scale, filled up to whole steps. nan_bits: the NaN of results.
+    mantissa_bits, emin: the running value's format. block: elements under one scale, filled up to
+    whole steps. nan_bits: the NaN of results.
     """
 
     kind: int
@@ -98,6 +99,8 @@ class Rule(NamedTuple):
     parts: int
     fraction_bits: int
     sum_bits: int
+    mantissa_bits: int
+    emin: int
     block: int
     has_c: bool
     nan_bits: int
@@ -116,6 +119,8 @@ def _rule(product: "Product") -> tuple[Rule, int]:
         _is_pair(terms, *product.formats),
         rule.parts,
         *bits,
+        rule.running.mantissa_bits,
+        rule.running.emin,
         triton.cdiv(block, terms) * terms,
         product.c is not None,
         rule.nan_bits,
@@ -228,7 +233,8 @@ def _add_exactly(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
             term, own = scaled_term(step, i, s, A, B, WALK)
             special += own
             terms += (term,)
-    return nearest_even(_sum_to_odd(terms, c.to(tl.float64), TERMS, RULE.is_pair)), special
+    exact = _sum_to_odd(terms, c.to(tl.float64), TERMS, RULE.is_pair)
+    return nearest_in(exact, RULE.mantissa_bits, RULE.emin), special
 
 
 # Trees --------------------------------------------------------------------------------------------
@@ -368,6 +374,7 @@ def _multiply(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, RULE.has_c, WALK.tile
     )
+    c = held(c, RULE.mantissa_bits, RULE.emin)
     if RULE.kind == 1:
         c = _flushed(c)
     a_at = in_strip(first_row, length, WALK.pack)

@@ -8,7 +8,7 @@ row's note says so. Public models: MMA-Sim (arXiv:2511.10909), and Khattak and M
 from dataclasses import replace
 from typing import Any
 
-from ..formats import FLOAT32
+from ..formats import FLOAT16, FLOAT32
 from .amd import ExactMachine, FlooredMachine, TreeMachine
 from .base import NAN_DEFAULT, NAN_NVIDIA
 from .fused import Preset
@@ -198,7 +198,7 @@ _ARM = ExactMachine(
     nan=NAN_DEFAULT,
     operands=FP8,
     source="Arm FMMLA of FEAT_F8F32MM (Arm Architecture Reference Manual, A64 instructions)",
-    note="the scale of the products stands for 2^-LSCALE; default rounding and NaN",
+    note="the scale of the products stands for 2^-LSCALE; default rounding and NaN, OSM of 0",
 )
 _CDNA2 = TreeMachine(
     name="cdna2-fp16",
@@ -297,6 +297,20 @@ _ROWS: tuple[Machine, ...] = (
         name="arm-fp8-dot",
         terms=4,
         source="Arm FDOT of FEAT_FP8DOT4 (Arm Architecture Reference Manual, A64 instructions)",
+    ),
+    replace(
+        _ARM,
+        name="arm-fp8-mmla-float16",
+        terms=4,
+        result=FLOAT16.name,
+        source="Arm FMMLA of FEAT_F8F16MM (Arm Architecture Reference Manual, A64 instructions)",
+    ),
+    replace(
+        _ARM,
+        name="arm-fp8-dot-float16",
+        terms=2,
+        result=FLOAT16.name,
+        source="Arm FDOT of FEAT_FP8DOT2 (Arm Architecture Reference Manual, A64 instructions)",
     ),
     _CDNA1,
     replace(_CDNA1, name="cdna1-bf16", terms=2, operands=("bf16",), source=f"CDNA1 BF16 {_CDNA}"),

@@ -22,7 +22,7 @@ COUNT = 20_000 if FULL else 400
 NOT_MODELLED = {
     *("hopper-promoted", "hopper-mx", "hopper-mma", "hopper-mma-float16"),
     *("blackwell-mma", "blackwell-mma-float16"),
-    *("arm-fp8-mmla", "arm-fp8-dot"),
+    *("arm-fp8-mmla", "arm-fp8-dot", "arm-fp8-mmla-float16", "arm-fp8-dot-float16"),
 }
 TYPES = {
     "e4m3": torch.float8_e4m3fn,

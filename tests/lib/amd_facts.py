@@ -1,4 +1,4 @@
-"""Results of AMD's machines at the ends of their rules (docs/numerics.md), in literal numbers.
+"""Results of AMD's and Arm's machines at the ends of their rules (docs/numerics.md), in literal numbers.
 
 Each fact is (a, b, c, result, flags) of one step, under scales of 1; shorter lists end in zeros.
 """
@@ -104,6 +104,19 @@ FACTS: dict[str, tuple[str, list[Fact]]] = {
             ([1.0, FAR], [2.0**-24, -FAR], 1.0, 1.0, LOST),
             ([1.0], [2.0**-24], 1.0, 1.0, LOST),
             ([FAR], [FAR], 0.0, 0.0, UNDER),
+        ],
+    ),
+    "Arm rounds an exact sum to float16 once": (
+        "arm-fp8-dot-float16",
+        [
+            ([1.0, 2.0**-6], [1.0, 2.0**-5], 0.0, 1.0, LOST),
+            ([1.0, 2.0**-6], [1.0, 1.125 * 2.0**-5], 0.0, 1 + 2.0**-10, LOST),
+            ([1.0, 2.0**-9], [1.0, 2.0**-9], 2.0**-11, 1 + 2.0**-10, LOST),
+            ([2.0**-9], [2.0**-9], 0.0, 2.0**-18, set()),
+            ([0.0], [0.0], 1 + 2.0**-11, 1.0, LOST),
+            ([256.0], [256.0], 0.0, INF, OVER),
+            ([256.0, 16.0], [256.0, -2.0], 0.0, 65504.0, set()),
+            ([256.0], [256.0], -INF, -INF, set()),
         ],
     ),
     "CDNA1 keeps every digit of four products": (

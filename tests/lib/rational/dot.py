@@ -222,8 +222,8 @@ def nearest_sum(
     return special
 
 
-def exact(c: Fraction, step: Step, status: Status) -> Number:
-    return nearest(c + step.g * pow2(step.scale) * exact_sum(step.finite), status)
+def exact(c: Fraction, step: Step, status: Status, running: str = "float32") -> Number:
+    return nearest(c + step.g * pow2(step.scale) * exact_sum(step.finite), status, running)
 
 
 def under_scale(step: Step, x: Number) -> Number:
@@ -421,7 +421,14 @@ GROUPED = {  # terms, products together, f, least
     "blackwell-mxf4nvf4": (16, 64, 35, -139),
     "rtx50-mxf4nvf4": (16, 64, 35, -139),
 }
-EXACT = {"cdna1-fp16": 4, "cdna1-bf16": 2, "arm-fp8-mmla": 8, "arm-fp8-dot": 4}
+EXACT = {  # terms, format of c and results
+    "cdna1-fp16": (4, "float32"),
+    "cdna1-bf16": (2, "float32"),
+    "arm-fp8-mmla": (8, "float32"),
+    "arm-fp8-dot": (4, "float32"),
+    "arm-fp8-mmla-float16": (4, HALF),
+    "arm-fp8-dot-float16": (2, HALF),
+}
 TREES = {"cdna2-fp16": 4, "cdna2-bf16": 2}
 FLOORED = {"cdna3-fp16": (8, False), "cdna3-xf32": (4, False), "cdna3-fp8": (16, True)}
 MACHINES = (*OTHER_FUSED, *GROUPED, *EXACT, *TREES, *FLOORED)
@@ -621,7 +628,9 @@ def run_machine(name: str, blocks: list[Step], c: Number, status: Status) -> Num
             c = special_sum(c, *specials) or one_grid(c, group, status, f, least)  # type: ignore[arg-type]
         return c
     if name in EXACT:
-        return run(c, [s for b in blocks for s in b.cut(EXACT[name])], exact, status)
+        terms, running = EXACT[name]
+        c = nearest(c, status, running)
+        return run(c, [s for b in blocks for s in b.cut(terms)], exact, status, running)
     if name in TREES:
         steps = [s for b in blocks for s in b.cut(TREES[name])]
         return run_flushed(flushed(c, status), steps, status)

@@ -1,4 +1,4 @@
-"""Results of AMD's and Arm's machines at the ends of their rules (docs/numerics.md), in literal numbers.
+"""Results of the machines of AMD and Arm at the ends of their rules, in literal numbers.
 
 Each fact is (a, b, c, result, flags) of one step, under scales of 1; shorter lists end in zeros.
 """

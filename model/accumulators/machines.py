@@ -11,6 +11,7 @@ from typing import Any
 from ..formats import FLOAT16, FLOAT32
 from .amd import ExactMachine, FlooredMachine, TreeMachine
 from .base import NAN_DEFAULT, NAN_NVIDIA
+from .chains import ChainMachine
 from .fused import Preset
 from .group_sums import GroupSums
 from .machine import CHECKED, FP8, MEASURED, MODELLED, MX, Machine
@@ -216,6 +217,15 @@ _CDNA3 = FlooredMachine(
     operands=("fp16", "bf16"),
     source=f"CDNA3 FP16 and BF16 {_CDNA}",
 )
+_AMX = ChainMachine(
+    name="amx-bf16",
+    terms=32,
+    nan=NAN_DEFAULT,
+    operands=("bf16",),
+    source="Intel AMX TDPBF16PS (Intel 64 and IA-32 Architectures SDM, pseudo-code)",
+    note="a tile of 32 elements a row; a result is tiny after rounding, as elsewhere in the SDM; "
+    "the bits of a NaN are this package's",
+)
 _ROWS: tuple[Machine, ...] = (
     _VOLTA,
     _float16(_VOLTA, "volta-float16", f"V100 FP16, float16 result ({MODELS})", -19),
@@ -332,6 +342,16 @@ _ROWS: tuple[Machine, ...] = (
         operands=("e4m3fnuz", "e5m2fnuz", "e4m3fnuzxe5m2fnuz", "e5m2fnuzxe4m3fnuz"),
         source=f"CDNA3 FP8 and BF8 {_CDNA}",
         note="MMA-Sim drops a special c far below the products",
+    ),
+    _AMX,
+    replace(
+        _AMX,
+        name="avx512-bf16",
+        terms=2,
+        from_c=True,
+        source="Intel AVX512_BF16 VDPBF16PS (Intel 64 and IA-32 Architectures SDM, pseudo-code)",
+        note="a result is tiny after rounding, as elsewhere in the SDM; the bits of a NaN are this "
+        "package's",
     ),
 )
 MACHINES: dict[str, Machine] = {row.name: row for row in (*PRESETS.values(), *_ROWS)}

@@ -339,6 +339,8 @@ def _machine_units() -> list[Unit]:
     """Every machine with its own operands and as many lanes as its step takes."""
     units = []
     for machine in MACHINES.values():
+        if not machine.has_unit:
+            continue
         options = {"formats": ",".join(machine.operands), "accumulator": machine}
         low, high = DotConfig(**options, **machine.own_unit).stage_limits
         config = DotConfig(**options, **machine.own_unit, stages=(low + high) // 2)

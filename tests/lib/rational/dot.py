@@ -588,7 +588,7 @@ def chained(c: Number, step: Step, status: Status, from_c: bool) -> Number:
     for i, p in enumerate(step.products):
         term = p if isinstance(p, Special) else replace(unscaled, products=[p]).total
         chains[i % 2] = nearest_sum(chains[i % 2], term, status, nearest_normal)
-    partial = nearest_sum(*chains, status, nearest_normal)
+    partial = nearest_sum(chains[0], chains[1], status, nearest_normal)
     block = partial if isinstance(partial, Special) else under_scale(step, partial)
     return nearest_sum(c, block, status, nearest_normal)
 

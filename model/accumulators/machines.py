@@ -313,7 +313,7 @@ _ROWS: tuple[Machine, ...] = (
         name="arm-fp8-mmla-float16",
         terms=4,
         result=FLOAT16.name,
-        note="the scale of the products stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
+        note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
         source="Arm FMMLA of FEAT_F8F16MM (Arm Architecture Reference Manual, A64 instructions)",
     ),
     replace(
@@ -321,7 +321,7 @@ _ROWS: tuple[Machine, ...] = (
         name="arm-fp8-dot-float16",
         terms=2,
         result=FLOAT16.name,
-        note="the scale of the products stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
+        note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
         source="Arm FDOT of FEAT_FP8DOT2 (Arm Architecture Reference Manual, A64 instructions)",
     ),
     _CDNA1,

@@ -37,11 +37,13 @@ def own_unit(name: str) -> DotConfig:
 
 def verilogs() -> Iterator[str]:
     """Verilog of each machine's unit."""
-    return (generate(own_unit(name), TOP) for name in MACHINES)
+    return (generate(own_unit(name), TOP) for name, row in MACHINES.items() if row.has_unit)
 
 
 def unit(name: str, cache: Path = SYNTHESES) -> list[str]:
-    """The machine's own unit, its area in NAND2 and that of a lane."""
+    """The machine's own unit, its area in NAND2 and that of a lane; empty without a unit."""
+    if not MACHINES[name].has_unit:
+        return ["", "", ""]
     config = own_unit(name)
     area = measure(generate(config, TOP), TOP, Flow(sections=False), cache_dir=cache).area
     return [f"{config.lanes} lanes", f"{area:,.0f}", f"{area / config.lanes:,.0f}"]

@@ -122,7 +122,7 @@ def machines() -> str:
         row = figures[same[0].name]
         losses = ", ".join(row[name] for name in FIGURES)
         lanes = row["unit"].removesuffix(" lanes")
-        area = f"{row['NAND2']}/{lanes}"
+        area = f"{row['NAND2']}/{lanes}" if lanes else "no RTL"
         shown = "FP8" if operands == FP8 else operands
         lines.append(f"| {names} | {shown} | {rule} | {status} | {losses} | {area} |")
     return rows("| machine | operands | rule | status | SNR, dB | NAND2/lanes |", lines)

@@ -10,8 +10,8 @@ def add_scheme_options(parser: argparse.ArgumentParser) -> None:
         "--scale-rule",
         default="recommended",
         metavar="R,...",
-        help="of scales that are powers of two: floor, ceil, even, or recommended, what loses "
-        "least (default: %(default)s); NAME:floor is one scheme's own",
+        help="of scales that are powers of two: floor, ceil, even, twice, or recommended, what "
+        "loses least (default: %(default)s); NAME:floor is one scheme's own",
     )
     group.add_argument(
         "--block",

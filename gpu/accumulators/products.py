@@ -22,11 +22,21 @@ from ...model.accumulators import (
     without_part,
 )
 from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
+from ...model.accumulators.chains import ChainMachine
 from ...model.accumulators.group_sums import GroupSums
 from ..chunks import chunk_size
 from ..ops.matmul import Product
 from .fixed import run_fixed
-from .rules import run_aligned, run_bulk, run_exact, run_float32, run_floored, run_fused, run_groups
+from .rules import (
+    run_aligned,
+    run_bulk,
+    run_chains,
+    run_exact,
+    run_float32,
+    run_floored,
+    run_fused,
+    run_groups,
+)
 from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
@@ -43,6 +53,7 @@ RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     TreeMachine: run_float32,
     Int32: run_exact,
     FlooredMachine: run_floored,
+    ChainMachine: run_chains,
     GroupSums: run_groups,
 }
 TABLE = "RULES of gpu/accumulators/products.py"

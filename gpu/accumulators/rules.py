@@ -12,6 +12,7 @@ from torch import Tensor
 from ...model.accumulators import Accumulator, Aligned, BulkNormalized, Fused
 from ...model.accumulators.amd import FlooredMachine
 from ...model.accumulators.base import times_factor
+from ...model.accumulators.chains import ChainMachine
 from ...model.accumulators.group_sums import GroupSums
 from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
@@ -138,6 +139,42 @@ def run_floored(rule: FlooredMachine, steps: Steps, c: Tensor) -> Tensor:
         special = step.special + _too_large(step)
         c = _decided(c, special, _floored(rule, step, _finite(c)))
     return c
+
+
+def run_chains(rule: ChainMachine, steps: Steps, c: Tensor) -> Tensor:
+    """Add the steps to float32 `c` by chains of fused multiply-adds."""
+    c = rule.rounded(c.to(torch.float64))
+    for step in steps.walk():
+        products, special = _split(step.products)
+        places = rule.places(products.shape[-1])
+        if rule.from_c:
+            factor = power64(step.scale) * (1 if step.factor is None else step.factor)
+            for place in places:
+                c = _joined(rule, c, WideSum(products[..., place] * factor), special[..., place])
+            continue
+        chains = [torch.zeros_like(c), torch.zeros_like(c)]
+        for place in places:
+            chain, term = chains[place % 2], WideSum(products[..., place])
+            chains[place % 2] = _joined(rule, chain, term, special[..., place])
+        odd, special = _split(chains[1])
+        partial, special = _split(_joined(rule, chains[0], WideSum(odd), special))
+        block = times_factor(partial, step.factor).scaled(step.scale)
+        c = _joined(rule, c, block, special)
+    return c
+
+
+def _split(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(finite numbers as float64, NaN and infinities), with zeros for the others."""
+    finite = x.isfinite()
+    return torch.where(finite, x, 0.0).to(torch.float64), torch.where(finite, 0.0, x)
+
+
+def _joined(rule: ChainMachine, x: Tensor, y: WideSum, special: Tensor) -> Tensor:
+    """x + y rounded once; infinities and NaN, also of an overflow, as in IEEE 754."""
+    plain = x + special.to(torch.float32)
+    finite = plain.isfinite()
+    exact = y.plus(torch.where(finite, x, 0.0).to(torch.float64))
+    return torch.where(finite, rule.rounded(exact), plain)
 
 
 def run_groups(rule: GroupSums, steps: Steps, c: Tensor) -> Tensor:

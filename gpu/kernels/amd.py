@@ -1,4 +1,4 @@
-"""The rules of AMD's matrix cores: exact steps, trees without subnormal numbers, floored sums.
+"""Rules of AMD, Arm and Intel: exact steps, trees without subnormal numbers, floored sums, chains.
 
 A program computes a tile of dot products, step by step. Blocks are filled up with zeros to whole
 steps, which changes no result. Products times the scale are exact in float64.
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...model.accumulators import Accumulator
 from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
+from ...model.accumulators.chains import LEAST_KEPT, ChainMachine
 from ...model.formats import FLOAT32, FLOAT64, ElementFormat, flushed
 from ..tensors.formats import filled_up
 from .arithmetic import (
@@ -45,20 +46,22 @@ from .emulate import (
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
-from .running import add_block
+from .running import add_block, held, nearest_in
 from .terms import Walk, aligned_sum, largest, packs, scaled_term
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
 
-EXACT, TREE, FLOORED = range(3)  # kinds of a Rule
+EXACT, TREE, FLOORED, CHAINS = range(4)  # kinds of a Rule
 KERNELS: dict[type[Accumulator], int] = {
     ExactMachine: EXACT,
     TreeMachine: TREE,
     FlooredMachine: FLOORED,
+    ChainMachine: CHAINS,
 }
 MOST_TERMS = 16  # of a step that is unrolled
 SMALLEST = tl.constexpr(FLOAT32.smallest_normal)
+KEPT = tl.constexpr(LEAST_KEPT)
 LOWEST = tl.constexpr(2 * FLOAT32.lsb)  # the exponent of a sum without products: below every c
 EMAX32 = tl.constexpr(FLOAT32.emax)
 PRODUCT_BITS = tl.constexpr(2)  # a product is at most 2^2 of its unit digit
@@ -67,6 +70,8 @@ PRODUCT_BITS = tl.constexpr(2)  # a product is at most 2^2 of its unit digit
 def refusal(rule: Accumulator, block_size: int) -> str | None:
     """Why the kernel cannot take blocks of this size; None when it can."""
     terms = _terms(rule, block_size)
+    if isinstance(rule, ChainMachine):
+        return None
     if not isinstance(rule, FlooredMachine):
         if terms > MOST_TERMS:
             return f"steps of {rule} must have at most {MOST_TERMS} terms, not {terms}"
@@ -87,17 +92,22 @@ def _sum_bits(rule: FlooredMachine, terms: int) -> int:
 class Rule(NamedTuple):
     """A machine as the kernel computes it, one constexpr.
 
-    kind: EXACT, TREE or FLOORED. terms: per step. is_pair: see `_is_pair`. parts: of a step, each
-    with a largest exponent of its own. fraction_bits, sum_bits: F and G of `floored:F:G`, else 0.
-    block: elements under one scale, filled up to whole steps. nan_bits: the NaN of results.
+    kind: EXACT, TREE, FLOORED or CHAINS. from_c: whether one chain starts from c. terms: per step.
+    is_pair: see `_is_pair`. parts: of a step, each with a largest exponent of its own.
+    fraction_bits, sum_bits: F and G of `floored:F:G`, else 0. mantissa_bits, emin: the running
+    value's format. block: elements under one scale, filled up to whole steps. nan_bits: the NaN of
+    results.
     """
 
     kind: int
+    from_c: bool
     terms: int
     is_pair: bool
     parts: int
     fraction_bits: int
     sum_bits: int
+    mantissa_bits: int
+    emin: int
     block: int
     has_c: bool
     nan_bits: int
@@ -112,10 +122,13 @@ def _rule(product: "Product") -> tuple[Rule, int]:
         width = sum_width(_sum_bits(rule, terms))
     return Rule(
         KERNELS[type(rule)],
+        isinstance(rule, ChainMachine) and rule.from_c,
         terms,
         _is_pair(terms, *product.formats),
         rule.parts,
         *bits,
+        rule.running.mantissa_bits,
+        rule.running.emin,
         triton.cdiv(block, terms) * terms,
         product.c is not None,
         rule.nan_bits,
@@ -141,7 +154,9 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     pack = pack_of(terms, terms // parts)
     # The parts of a step follow each other.
     places = np.concatenate([np.arange(i, terms, parts) for i in range(parts)])
-    order = places if parts > 1 else None
+    if rule.from_c:
+        places = places[::-1].copy()
+    order = places if parts > 1 or rule.from_c else None
 
     def filled(codes: Tensor) -> Tensor:
         return codes if size == block else filled_up(codes, block, size)
@@ -228,7 +243,8 @@ def _add_exactly(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
             term, own = scaled_term(step, i, s, A, B, WALK)
             special += own
             terms += (term,)
-    return nearest_even(_sum_to_odd(terms, c.to(tl.float64), TERMS, RULE.is_pair)), special
+    exact = _sum_to_odd(terms, c.to(tl.float64), TERMS, RULE.is_pair)
+    return nearest_in(exact, RULE.mantissa_bits, RULE.emin), special
 
 
 # Trees --------------------------------------------------------------------------------------------
@@ -338,6 +354,54 @@ def _add_floored(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
     return result, special
 
 
+# Chains -------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _joined(x, y, special):
+    """float32 x + float64 y rounded once, without subnormal numbers. special: NaN or an infinity in
+    place of y; infinities that x had or overflowed to count too.
+    """
+    plain = x + special
+    finite = is_finite(plain)
+    exact = add_to_odd(tl.where(finite, x, 0.0).to(tl.float64), y)
+    result = tl.where(tl.abs(exact) < KEPT, 0.0, nearest_even(exact))
+    return tl.where(finite, result, plain)
+
+
+@triton.jit
+def _add_chains(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
+    """c', of any c. A chain from c takes the elements of a step in the order in which they lie."""
+    PACK: tl.constexpr = WALK.pack
+    a_values, b_values = operands[0], operands[2]
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    even = tl.zeros_like(c)
+    odd = tl.zeros_like(c)
+    for k in tl.range(0, RULE.terms, PACK, loop_unroll_factor=WALK.unroll):
+        step = packs(operands, k, WALK)
+        for i in tl.static_range(PACK):
+            term, own = scaled_term(step, i, s if RULE.from_c else s * 0, A, B, WALK)
+            known = is_finite(own)
+            y = tl.where(known, term, 0.0)
+            special = tl.where(known, 0.0, own)
+            if RULE.from_c:
+                c = _joined(c, y, special)
+            elif i % 2 == 0:
+                even = _joined(even, y, special)
+            else:
+                odd = _joined(odd, y, special)
+    if RULE.from_c:
+        return c
+    else:
+        known = is_finite(odd)
+        y = tl.where(known, odd, 0.0).to(tl.float64)
+        partial = _joined(even, y, tl.where(known, 0.0, odd))
+        known = is_finite(partial)
+        y = tl.where(known, partial, 0.0).to(tl.float64) * power64(s)
+        return _joined(c, y, tl.where(known, 0.0, partial))
+
+
 # The kernel ---------------------------------------------------------------------------------------
 
 
@@ -368,7 +432,8 @@ def _multiply(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, RULE.has_c, WALK.tile
     )
-    if RULE.kind == 1:
+    c = held(c, RULE.mantissa_bits, RULE.emin)
+    if RULE.kind == 1 or RULE.kind == 3:
         c = _flushed(c)
     a_at = in_strip(first_row, length, WALK.pack)
     b_at = in_strip(first_column, length, WALK.pack)
@@ -385,13 +450,16 @@ def _multiply(
         for _ in range(0, RULE.block, RULE.terms):
             operands = (a_values, a_units, b_values, b_units)
             known = tl.where(is_finite(c), c, 0.0)
-            if RULE.kind == 0:
-                new, special = _add_exactly(known, operands, s, RULE, WALK)
-            elif RULE.kind == 1:
-                new, special = _add_tree(known, operands, s, RULE, WALK)
+            if RULE.kind == 3:
+                c = _add_chains(c, operands, s, RULE, WALK)
             else:
-                new, special = _add_floored(known, operands, s, RULE, WALK)
-            c = decided(c, new, special)
+                if RULE.kind == 0:
+                    new, special = _add_exactly(known, operands, s, RULE, WALK)
+                elif RULE.kind == 1:
+                    new, special = _add_tree(known, operands, s, RULE, WALK)
+                else:
+                    new, special = _add_floored(known, operands, s, RULE, WALK)
+                c = decided(c, new, special)
             a_values += RULE.terms * STRIP
             a_units += RULE.terms * STRIP
             b_values += RULE.terms * STRIP

@@ -155,6 +155,8 @@ def scale_code(amax, ENCODING: tl.constexpr, ANY_EMAX: tl.constexpr = False):
     elif ENCODING.scale_rule == 1:
         # This carries exactly when amax's significand exceeds the largest finite element's.
         bits += ENCODING.ceiling
+    elif ENCODING.scale_rule == 3:
+        bits += HIDDEN32
     code = (bits >> FRACTION32) + (SCALE_BIAS - BIAS32 - ENCODING.emax) - lowered
     if ENCODING.emax < FREE_EMAX or ANY_EMAX:
         code = tl.minimum(code, NAN_SCALE - 1)

@@ -27,7 +27,7 @@ from .arithmetic import (
 
 
 @triton.jit
-def _nearest(x, FRACTION: tl.constexpr, EMIN: tl.constexpr):
+def nearest_in(x, FRACTION: tl.constexpr, EMIN: tl.constexpr):
     """RNE of a finite float64 to the running value's format."""
     if FRACTION == FRACTION32:
         return nearest_even(x)
@@ -55,7 +55,7 @@ def promote(c, partial, FRACTION: tl.constexpr, EMIN: tl.constexpr):
 @triton.jit
 def add_block(c, block, s, FRACTION: tl.constexpr, EMIN: tl.constexpr):
     """RNE(c + 2^s x block) of finite float32 c and float64 block."""
-    return _nearest(add_to_odd(c.to(tl.float64), block * power64(s)), FRACTION, EMIN)
+    return nearest_in(add_to_odd(c.to(tl.float64), block * power64(s)), FRACTION, EMIN)
 
 
 @triton.jit
@@ -110,7 +110,7 @@ def fuse(c, high, low, exponent, RULE: tl.constexpr, WALK: tl.constexpr):
         total = sum_to_odd(high + c_high, low + c_low, WALK.width)
     exact = total * power64(exponent - F)
     if RULE.nearest:
-        return _nearest(exact, FRACTION, EMIN)
+        return nearest_in(exact, FRACTION, EMIN)
     elif EMIN == 1 - BIAS32:  # of bfloat16 too, which is a float32 without its last bits
         return toward_zero(exact, RULE.dropped)
     else:

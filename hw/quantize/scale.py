@@ -144,6 +144,8 @@ class SharedScale(Section):
         """1 if the rule's exponent is one more than the exponent of the largest magnitude."""
         if rule == "floor":
             return Const(0, 1)
+        if rule == "twice":
+            return top
         width = len(fraction)
         mode = self.i.mode
 

@@ -71,6 +71,8 @@ class LaneWidths:
         rules = set(self.config.scale_rules)
         if rules == {"floor"}:
             return 0
+        if rules <= {"floor", "twice"}:
+            return 1  # the digit that tells a subnormal's exponent of -127
         # m + 1 of the significand, one more for subnormals, which are looked at one place further.
         return min(self.mantissa_bits + 2 + ("ceil" in rules), self.fraction_bits)
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..formats import FLOAT32
+from ..errors import choice
+from ..formats import FLOAT32, FloatFormat
 from ..pipeline.placement import Section
 from ..pipeline.sections import product_bits, tree_delay
 from ..pipeline.widths import FlooredWidths, Widths
@@ -17,7 +18,7 @@ from ..specials import NEGATIVE_INF, POSITIVE_INF, Update
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import exact_sum
-from .base import truncate
+from .base import RUNNING, truncate
 from .exact import Exact
 from .float32 import Float32
 from .machine import Machine
@@ -25,14 +26,28 @@ from .machine import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class ExactMachine(Machine, Exact):
-    """Steps of `terms` elements, each added to c exactly, with one rounding."""
+    """Steps of `terms` elements, each added to c exactly, with one rounding.
 
+    result: name of the format of c and of results.
+    """
+
+    result: str = FLOAT32.name
     takes_floats = False
+
+    def __post_init__(self) -> None:
+        Machine.__post_init__(self)
+        choice(f"result of {self.name}", self.result, RUNNING)
+
+    @property
+    def running(self) -> FloatFormat:
+        """The format of `result`."""
+        return RUNNING[self.result]
 
     @property
     def rule(self) -> str:
         """The rule in one line, for tables."""
-        return f"exact in steps of {self.terms} terms"
+        text = f"exact in steps of {self.terms} terms"
+        return text if self.running == FLOAT32 else f"{text}, results RNE to {self.running}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""GPUs by the names that people use, and the machines that describe their matrix units.
+"""GPUs and CPUs by the names that people use, and the machines that describe their matrix units.
 
-Product names and generations: NVIDIA's table of compute capabilities (CUDA C++ Programming Guide)
-and AMD's table of GPU architectures (ROCm documentation).
+Product names and generations: NVIDIA's table of compute capabilities (CUDA C++ Programming Guide),
+AMD's table of GPU architectures (ROCm documentation), Intel's table of instructions by processor
+(Architecture Instruction Set Extensions Programming Reference).
 """
 
 import re
@@ -22,6 +23,8 @@ GENERATIONS: dict[str, tuple[str, ...]] = {
     "cdna1": ("MI100",),
     "cdna2": ("MI210", "MI250", "MI250X"),
     "cdna3": ("MI300A", "MI300X", "MI325X"),
+    "amx": ("Sapphire Rapids", "Emerald Rapids", "Granite Rapids"),
+    "avx512": ("Cooper Lake",),
 }
 """Hardware by generation, the first part of the name of a machine. Some have no machine."""
 _KINDS = {

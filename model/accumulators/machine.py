@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product, takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 from ..formats import FLOAT32, ElementFormat
 from ..formats.table import format_pairs
@@ -44,6 +44,8 @@ class Machine(Accumulator):
     status: str = MODELLED
     note: str = ""
     syntax = "preset"
+    has_unit: ClassVar[bool] = True
+    """Whether a dot unit in RTL has the rule."""
 
     def __post_init__(self) -> None:
         self._check("terms", f"terms of {self.name}", 1, 128)

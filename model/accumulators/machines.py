@@ -8,9 +8,10 @@ row's note says so. Public models: MMA-Sim (arXiv:2511.10909), and Khattak and M
 from dataclasses import replace
 from typing import Any
 
-from ..formats import FLOAT32
+from ..formats import FLOAT16, FLOAT32
 from .amd import ExactMachine, FlooredMachine, TreeMachine
 from .base import NAN_DEFAULT, NAN_NVIDIA
+from .chains import ChainMachine
 from .fused import Preset
 from .group_sums import GroupSums
 from .machine import CHECKED, FP8, MEASURED, MODELLED, MX, Machine
@@ -198,7 +199,7 @@ _ARM = ExactMachine(
     nan=NAN_DEFAULT,
     operands=FP8,
     source="Arm FMMLA of FEAT_F8F32MM (Arm Architecture Reference Manual, A64 instructions)",
-    note="the scale of the products stands for 2^-LSCALE; default rounding and NaN",
+    note="the scale of the products stands for 2^-LSCALE; default rounding and NaN, OSM of 0",
 )
 _CDNA2 = TreeMachine(
     name="cdna2-fp16",
@@ -215,6 +216,15 @@ _CDNA3 = FlooredMachine(
     nan=NAN_DEFAULT,
     operands=("fp16", "bf16"),
     source=f"CDNA3 FP16 and BF16 {_CDNA}",
+)
+_AMX = ChainMachine(
+    name="amx-bf16",
+    terms=32,
+    nan=NAN_DEFAULT,
+    operands=("bf16",),
+    source="Intel AMX TDPBF16PS (Intel 64 and IA-32 Architectures SDM, pseudo-code)",
+    note="a tile of 32 elements a row; a result is tiny after rounding, as elsewhere in the SDM; "
+    "the bits of a NaN are this package's",
 )
 _ROWS: tuple[Machine, ...] = (
     _VOLTA,
@@ -298,6 +308,22 @@ _ROWS: tuple[Machine, ...] = (
         terms=4,
         source="Arm FDOT of FEAT_FP8DOT4 (Arm Architecture Reference Manual, A64 instructions)",
     ),
+    replace(
+        _ARM,
+        name="arm-fp8-mmla-float16",
+        terms=4,
+        result=FLOAT16.name,
+        note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
+        source="Arm FMMLA of FEAT_F8F16MM (Arm Architecture Reference Manual, A64 instructions)",
+    ),
+    replace(
+        _ARM,
+        name="arm-fp8-dot-float16",
+        terms=2,
+        result=FLOAT16.name,
+        note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
+        source="Arm FDOT of FEAT_FP8DOT2 (Arm Architecture Reference Manual, A64 instructions)",
+    ),
     _CDNA1,
     replace(_CDNA1, name="cdna1-bf16", terms=2, operands=("bf16",), source=f"CDNA1 BF16 {_CDNA}"),
     _CDNA2,
@@ -318,6 +344,17 @@ _ROWS: tuple[Machine, ...] = (
         operands=("e4m3fnuz", "e5m2fnuz", "e4m3fnuzxe5m2fnuz", "e5m2fnuzxe4m3fnuz"),
         source=f"CDNA3 FP8 and BF8 {_CDNA}",
         note="MMA-Sim drops a special c far below the products",
+    ),
+    _AMX,
+    replace(
+        _AMX,
+        name="avx512-bf16",
+        terms=2,
+        from_c=True,
+        source="AVX512_BF16 VDPBF16PS (Intel 64 and IA-32 Architectures SDM, pseudo-code), "
+        "measured on an AMD EPYC",
+        status=MEASURED,
+        note="the bits of a NaN are this package's",
     ),
 )
 MACHINES: dict[str, Machine] = {row.name: row for row in (*PRESETS.values(), *_ROWS)}

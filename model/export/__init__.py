@@ -13,6 +13,7 @@ from ..accumulators import Accumulator, accumulator, by_kind
 from ..accumulators.aligned import Aligned
 from ..accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ..accumulators.bulk import BulkNormalized
+from ..accumulators.chains import ChainMachine
 from ..accumulators.exact import Exact, Int32
 from ..accumulators.fixed import Fixed
 from ..accumulators.float32 import BFloat16, Float16, Float32
@@ -91,7 +92,7 @@ def parameters(rule: Accumulator, pair: Pair) -> dict[str, int]:
         **_steps(rule),
         "NAN_BITS": rule.nan_bits,
         "PRODUCT_LSB": pair.lsb,
-        "FLUSH": int(rule.flushes),
+        "FLUSH": numbers.SUBNORMAL_RESULTS if rule.flushes else 0,
         "OVERFLOW_MEETS_C": int(rule.overflow_meets_c),
     }
     values |= own(rule, pair)
@@ -198,6 +199,18 @@ def _floored(rule: FlooredMachine, pair: Pair) -> dict[str, int]:
     }
 
 
+def _chains(rule: ChainMachine, pair: Pair) -> dict[str, int]:
+    lowest = min(FLOAT32.lsb, pair.lsb) - _SCALE
+    top = max(FLOAT32.emax + 1, pair.lsb + pair.bits) + _SCALE
+    return {
+        "RULE": numbers.CHAINS,
+        "FROM_C": int(rule.from_c),
+        "FLUSH": numbers.NORMAL_RESULTS,
+        "LOWEST": lowest,
+        "WIDE_BITS": top - lowest + 4,
+    }
+
+
 _MAIN: dict[type[Accumulator], str] = {
     Fixed: "dot_fixed",
     GroupSums: "dot_grouped",
@@ -218,5 +231,6 @@ RULES: dict[type[Accumulator], Callable[..., dict[str, int]]] = {
     TreeMachine: _float32_blocks,
     GroupSums: _grouped,
     FlooredMachine: _floored,
+    ChainMachine: _chains,
 }
 """Parameters of the rule of exactly these classes."""

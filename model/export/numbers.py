@@ -8,12 +8,15 @@ Wide = int
 """Integers of WIDE_BITS bits, with a sign; `int` has 64 bits."""
 
 # Rules, roundings, classes of special values and flags.
-FUSED, ALIGNED, EXACT, TREE, FLOORED = 1, 2, 3, 4, 5
+FUSED, ALIGNED, EXACT, TREE, FLOORED, CHAINS = 1, 2, 3, 4, 5, 6
 TOWARD_ZERO, NEAREST_EVEN, TO_ODD = 0, 1, 2
 FINITE_ONLY, NAN_ONLY, IEEE, FNUZ, INTEGER = 0, 1, 2, 3, 4
 NAN, POSITIVE, NEGATIVE = 1, 2, 4
 INVALID, OVERFLOW, UNDERFLOW, INEXACT, SATURATED = 1, 2, 4, 8, 16
 NOTHING = -16384
+# What FLUSH makes zero besides subnormal elements: results that are subnormal numbers, or results
+# that are below the normal numbers when rounded with exponents of any size.
+SUBNORMAL_RESULTS, NORMAL_RESULTS = 1, 2
 
 # Parameters. An export replaces these values.
 WIDE_BITS = 1100
@@ -36,6 +39,7 @@ LEAST_EXPONENT = -126
 LARGEST_EXPONENT = 127
 ADD_MODE = NEAREST_EVEN
 FLUSH = 0
+FROM_C = 0
 OVERFLOW_MEETS_C = 0
 NAN_BITS = 0x7FC00000
 PRODUCT_LSB = -18
@@ -142,6 +146,19 @@ def loses(magnitude: int, shift: int) -> bool:
     return shift < 0 and low(magnitude, 0 - shift) != 0
 
 
+def is_below(magnitude: Wide, exponent: int, bits: int, least: int) -> bool:
+    """Whether magnitude x 2^exponent, rounded to the nearest of this many fraction bits with an
+    exponent of any size, is below 2^least.
+    """
+    top = exponent + length(magnitude) - 1
+    if top != least - 1:
+        return top < least
+    spare = length(magnitude) - bits - 2
+    if spare < 0:
+        return True
+    return narrow(magnitude >> spare) != (1 << (bits + 2)) - 1
+
+
 def rounded(total: Wide, exponent: int, bits: int, least: int, largest: int, mode: int) -> int:
     """total x 2^exponent rounded to a format, as float32 and flags.
 
@@ -150,6 +167,8 @@ def rounded(total: Wide, exponent: int, bits: int, least: int, largest: int, mod
     magnitude = magnitude_of(total)
     if length(magnitude) == 0:
         return 0
+    if FLUSH == NORMAL_RESULTS and is_below(magnitude, exponent, bits, least):
+        return with_flags(0, INEXACT | UNDERFLOW)
     place = larger(exponent + length(magnitude) - 1, least) - bits
     shift = place - exponent
     lost = False
@@ -170,7 +189,7 @@ def rounded(total: Wide, exponent: int, bits: int, least: int, largest: int, mod
     if kept != 0 and top > largest:
         return with_flags(sign + 0x7F800000, OVERFLOW | INEXACT)
     is_tiny = kept == 0 or top < least
-    if FLUSH == 1 and is_tiny:
+    if FLUSH == SUBNORMAL_RESULTS and is_tiny:
         return with_flags(0, INEXACT | UNDERFLOW)
     flags = (INEXACT | (UNDERFLOW if is_tiny else 0)) if lost else 0
     if kept == 0:
@@ -235,7 +254,7 @@ def significand(code: int, exponent_bits: int, mantissa_bits: int, kind: int) ->
         size = 1 << (mantissa_bits + 2)
         return size - code if sign(code, exponent_bits, mantissa_bits) == 1 else code
     if field(code, exponent_bits, mantissa_bits) == 0:
-        return 0 if FLUSH == 1 else low(code, mantissa_bits)
+        return 0 if FLUSH != 0 else low(code, mantissa_bits)
     return low(code, mantissa_bits) + (1 << mantissa_bits)
 
 

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from .numbers import (
     ADD_MODE,
     BLOCK_MODE,
+    CHAINS,
     EXACT,
     FLOORED,
     FLUSH,
     FRACTION_BITS,
+    FROM_C,
     FUSED,
     INEXACT,
     INVALID,
@@ -250,6 +252,8 @@ def updated(
     """c after a step, with flags."""
     if RULE == FLOORED:
         return floored(a, b, start, block, step, scale, nan, c)
+    if RULE == CHAINS:
+        return chained(a, b, start, block, step, scale, nan, c)
     classes = nan | step_class(a, b, start, block, step)
     if OVERFLOW_MEETS_C == 1 and classes == 0:
         classes = class_of(low(block_result(a, b, start, block, step), 32))
@@ -274,7 +278,7 @@ def started(c: int) -> int:
     """A caller's c as a running value, with flags."""
     if class_of(c) != 0:
         return c
-    if MANTISSA_BITS < 23 or FLUSH == 1:
+    if MANTISSA_BITS < 23 or FLUSH != 0:
         return to_running(with_sign(wide(significand_of(c)), c >> 31), exponent_of(c), NEAREST_EVEN)
     return 0 if low(c, 31) == 0 else c
 
@@ -454,6 +458,64 @@ def dot_grouped(
         state = result | with_flags(0, state >> 32)
         first = last
     return finished(low(state, 32), state >> 32)
+
+
+# Chains of fused multiply-adds ------------------------------------------------------------------
+
+
+def joined_product(a: CodesA, b: CodesB, place: int, scale: int, state: int) -> int:
+    """A float32 plus a product times 2^scale, rounded once, with the flags of both."""
+    bits = low(state, 32)
+    flags = with_flags(0, state >> 32)
+    x = a[place]
+    y = b[place]
+    classes = class_of(bits) | product_class(x, y)
+    if classes != 0:
+        return special(classes) | flags
+    term = wide(product(x, y)) << (product_exponent(x, y) + scale - LOWEST)
+    total = placed(bits, 0) + with_sign(term, product_sign(x, y))
+    return to_float32(total, LOWEST, NEAREST_EVEN) | flags
+
+
+def joined_sum(x: int, scale: int, state: int) -> int:
+    """A float32 plus the float32 x times 2^scale, rounded once, with the flags of all."""
+    bits = low(state, 32)
+    flags = with_flags(0, (state >> 32) | (x >> 32))
+    classes = class_of(bits) | class_of(low(x, 32))
+    if classes != 0:
+        return special(classes) | flags
+    total = placed(bits, 0) + placed(low(x, 32), scale)
+    return to_float32(total, LOWEST, NEAREST_EVEN) | flags
+
+
+def chained(
+    a: CodesA, b: CodesB, start: int, block: int, step: int, scale: int, nan: int, c: int
+) -> int:
+    """c after a step, with flags; without flags where c or a product is special."""
+    classes = nan | step_class(a, b, start, block, step) | class_of(c)
+    if nan != 0:
+        return special(nan)
+    result = chains(a, b, start, block, step, scale, c)
+    return low(result, 32) if classes != 0 else result
+
+
+def chains(a: CodesA, b: CodesB, start: int, block: int, step: int, scale: int, c: int) -> int:
+    """c after a step under a finite scale, with flags."""
+    size = step_size(block, step)
+    first = start + step * TERMS
+    state = c
+    if FROM_C == 1:
+        for i in range(size):
+            state = joined_product(a, b, first + size - 1 - i, scale, state)
+        return state
+    even = 0
+    odd = 0
+    for i in range(size):
+        if i % 2 == 0:
+            even = joined_product(a, b, first + i, 0, even)
+        else:
+            odd = joined_product(a, b, first + i, 0, odd)
+    return joined_sum(joined_sum(odd, 0, even), scale, state)
 
 
 # Sums cut downwards -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ..formats import ElementFormat
 from ..plugins import load_plugins
 from ..rounding import quotient
 
-SCALE_RULES = ("floor", "ceil", "even")
+SCALE_RULES = ("floor", "ceil", "even", "twice")
 """Rules of scales that are powers of two (section 2 of docs/numerics.md), of units and kernels."""
 AMAX = "amax"
 ERRORS = ("squared", "absolute")
@@ -124,7 +124,7 @@ def shared_exponent(amax: Array, fmt: Range, scale_rule: str) -> Array:
         # The least e with amax <= largest x 2^e: compares the two significands in [1, 2).
         one = 1 << FLOAT64_FRACTION
         bits = bits + (2 * one - 1 - int(fmt.largest_finite / 2.0**fmt.emax * one))
-    return _field(bits) - fmt.emax
+    return _field(bits) - fmt.emax + (scale_rule == "twice")
 
 
 def _exponent_of_rounded(amax: Array, bits: int) -> Array:
@@ -149,6 +149,10 @@ def _even(amax: Array, room: Array, element: ElementFormat) -> Array:
     return shared_exponent(quotient(amax, room), element, "even")
 
 
+def _twice(amax: Array, room: Array, element: ElementFormat) -> Array:
+    return shared_exponent(quotient(amax, room), element, "twice")
+
+
 def _even1(amax: Array, room: Array, element: ElementFormat) -> Array:
     return _exponent_of_rounded(quotient(amax, room), 1) - element.emax
 
@@ -168,6 +172,6 @@ def _four_over_six(amax: Array, room: Array, element: ElementFormat) -> tuple[Ar
 register_scale_rule(AMAX, _amax)
 register_scale_rule("amax256", _amax256)
 register_scale_rule("four_over_six", _four_over_six, candidates=2, error="absolute")
-for _name, _function in zip(SCALE_RULES, (_floor, _ceil, _even), strict=True):
+for _name, _function in zip(SCALE_RULES, (_floor, _ceil, _even, _twice), strict=True):
     register_scale_rule(_name, _function, powers=True)
 register_scale_rule("even1", _even1, powers=True)

@@ -27,6 +27,11 @@ class Step(Protocol):
         ...
 
     @property
+    def values(self) -> F64:
+        """Products (n, t), special terms as NaN and infinities; NaN under a scale of NaN."""
+        ...
+
+    @property
     def factor(self) -> F64 | None:
         """Significand g (n,) of the scales g x 2^scale; None where all are 1."""
         ...

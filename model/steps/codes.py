@@ -16,7 +16,7 @@ from ..formats import E8M0, ScaleFormat, block_scale_bits
 from ..products import NO_EXPONENT, Pair, Products, TableProducts
 from ..rounding import F64
 from ..schemes.operand import BlockScale, block_scale
-from ..specials import NAN
+from ..specials import NAN, special_value
 from ..trace import Recorder
 from ..wide import exact_sum_fits
 from . import MICRO_DIGITS
@@ -80,6 +80,16 @@ class CodeStep:
     def products(self) -> F64:
         """Products (n, t), special terms as 0."""
         return np.nan_to_num(self._products, nan=0.0) if self.special.any() else self._products
+
+    @property
+    def values(self) -> F64:
+        """Products (n, t), special terms as NaN and infinities; NaN under a scale of NaN."""
+        if not self.special.any():
+            return self._products
+        specials = self.pairs.specials
+        values = np.where(specials == 0, self._products, special_value(specials))
+        values[np.isnan(self._significand)] = np.nan
+        return values
 
     @cached_property
     def factor(self) -> F64 | None:

@@ -48,6 +48,14 @@ class OperandStep:
         """Products (n, t), special terms as 0."""
         return self._products if self._finite.all() else np.where(self._finite, self._products, 0.0)
 
+    @property
+    def values(self) -> F64:
+        """Products (n, t), special terms as NaN and infinities; NaN under a scale of NaN."""
+        significand = self._scales[0]
+        if significand is None:
+            return self._products
+        return np.where(np.isnan(significand)[:, None], np.nan, self._products)
+
     @cached_property
     def _scales(self) -> tuple[F64 | None, I64]:
         """Significand and exponent of the product of both operands' scales."""

@@ -117,6 +117,8 @@ def _quantize_units() -> list[Unit]:
                   rounding="stochastic", nonfinite="element", beats=8, stages=1),
         _quantize("e2m3", 30_000, block=4, scale_rule="floor,even", rounding="toward_zero",
                   stages=1),
+        _quantize("e4m3,e5m2,int8", 15_000, block=8, source="bfloat16", scale_rule="floor,twice",
+                  stages=2),
         _quantize("e4m3fnuz,e5m2fnuz", 30_000, block=4, nonfinite="element", stages=3),
         _quantize("e2m1", 15_000, block=16, scales="e4m3", stages=10),
         _quantize("sm8,sm5,sm3,int5,int3", 15_000, block=16, beats=4, micro=True),
@@ -339,6 +341,8 @@ def _machine_units() -> list[Unit]:
     """Every machine with its own operands and as many lanes as its step takes."""
     units = []
     for machine in MACHINES.values():
+        if not machine.has_unit:
+            continue
         options = {"formats": ",".join(machine.operands), "accumulator": machine}
         low, high = DotConfig(**options, **machine.own_unit).stage_limits
         config = DotConfig(**options, **machine.own_unit, stages=(low + high) // 2)

@@ -256,7 +256,7 @@ def _own_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
 
 
 def _carries(rule: str) -> tuple[bool, ...]:
-    return (False,) if rule == "floor" else (False, True)
+    return {"floor": (False,), "twice": (True,)}.get(rule, (False, True))
 
 
 def _exponent_limits(config: QuantizeConfig, *formats: ElementFormat) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Every machine that MMA-Sim models gives its results, on operands of every class.
 
 MMA-Sim (arXiv:2511.10909), package `mmasim`, shares no code with the model. It has no promoted or
-permuted FP8 instructions, and none of Arm: `NOT_MODELLED` names those rows.
+permuted FP8 instructions, and none of Arm and Intel: `NOT_MODELLED` names those rows.
 """
 
 import os
@@ -22,7 +22,8 @@ COUNT = 20_000 if FULL else 400
 NOT_MODELLED = {
     *("hopper-promoted", "hopper-mx", "hopper-mma", "hopper-mma-float16"),
     *("blackwell-mma", "blackwell-mma-float16"),
-    *("arm-fp8-mmla", "arm-fp8-dot"),
+    *("arm-fp8-mmla", "arm-fp8-dot", "arm-fp8-mmla-float16", "arm-fp8-dot-float16"),
+    *("amx-bf16", "avx512-bf16"),
 }
 TYPES = {
     "e4m3": torch.float8_e4m3fn,

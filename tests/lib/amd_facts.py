@@ -1,4 +1,4 @@
-"""Results of AMD's machines at the ends of their rules (docs/numerics.md), in literal numbers.
+"""Results of the machines of AMD, Arm and Intel at the ends of their rules, in literal numbers.
 
 Each fact is (a, b, c, result, flags) of one step, under scales of 1; shorter lists end in zeros.
 """
@@ -104,6 +104,53 @@ FACTS: dict[str, tuple[str, list[Fact]]] = {
             ([1.0, FAR], [2.0**-24, -FAR], 1.0, 1.0, LOST),
             ([1.0], [2.0**-24], 1.0, 1.0, LOST),
             ([FAR], [FAR], 0.0, 0.0, UNDER),
+        ],
+    ),
+    "AMX has a chain of even and one of odd places": (
+        "amx-bf16",
+        [
+            # Each chain rounds after every product, their sum after that, then c's.
+            ([1.0, 0.0, 2.0**-24, 0.0, 2.0**-24], ONE * 5, 0.0, 1.0, LOST),
+            ([1.0, 2.0**-24, 0.0, 2.0**-24], ONE * 4, 0.0, 1 + ULP, set()),
+            ([2.0**-24, 2.0**-24], ONE * 2, 1.0, 1 + ULP, set()),
+            ([1.0, 2.0**-24], ONE * 2, 2.0**-24, 1.0, LOST),
+            # Elements, c and results below 2^-126 are zeros.
+            ([2.0**-127], [2.0**10], 0.0, 0.0, set()),
+            ([0.0], [0.0], 2.0**-127, 0.0, UNDER),
+            ([TINY], [0.5], 0.0, 0.0, UNDER),
+            ([TINY, -TINY], [1.0, 2.0**-8], 0.0, TINY, UNDER),
+            ([SMALL, -SMALL], [2.0**-66, 2.0**-90], 0.0, TINY, UNDER),
+            # An overflow of one chain stays, and meets the other chain, and c.
+            ([HUGE, 0.0, -HUGE], [2.0, 0.0, 2.0], 0.0, INF, OVER),
+            ([HUGE, HUGE], [2.0, -2.0], 0.0, NAN, OVER),
+            ([HUGE], [2.0], -INF, NAN, set()),
+            ([HUGE, 0.0, -INF], [2.0, 0.0, 1.0], 0.0, NAN, set()),
+            ([-INF, 0.0, HUGE], [1.0, 0.0, 2.0], 0.0, -INF, set()),
+        ],
+    ),
+    "AVX512 takes the second element of a pair first": (
+        "avx512-bf16",
+        [
+            ([2.0**-24, 1.0], ONE * 2, 2.0**-24, 1.0, LOST),
+            ([1.0, 2.0**-24], ONE * 2, 2.0**-24, 1 + ULP, set()),
+            ([HUGE, HUGE], [2.0, -2.0], 0.0, -INF, OVER),
+            ([2.0**-127, 1.0], [INF, 1.0], 0.0, NAN, set()),
+            # What rounds up to 2^-126 with an exponent of any size is no zero.
+            ([-(2.0**-75)], [2.0**-76], TINY, TINY, LOST),
+            ([-(2.0**-75)], [2.0**-75], TINY, 0.0, UNDER),
+        ],
+    ),
+    "Arm rounds an exact sum to float16 once": (
+        "arm-fp8-dot-float16",
+        [
+            ([1.0, 2.0**-6], [1.0, 2.0**-5], 0.0, 1.0, LOST),
+            ([1.0, 2.0**-6], [1.0, 1.125 * 2.0**-5], 0.0, 1 + 2.0**-10, LOST),
+            ([1.0, 2.0**-9], [1.0, 2.0**-9], 2.0**-11, 1 + 2.0**-10, LOST),
+            ([2.0**-9], [2.0**-9], 0.0, 2.0**-18, set()),
+            ([0.0], [0.0], 1 + 2.0**-11, 1.0, LOST),
+            ([256.0], [256.0], 0.0, INF, OVER),
+            ([256.0, 16.0], [256.0, -2.0], 0.0, 65504.0, set()),
+            ([256.0], [256.0], -INF, -INF, set()),
         ],
     ),
     "CDNA1 keeps every digit of four products": (

@@ -13,7 +13,7 @@ from mxdot.model import QuantizeConfig
 from mxdot.sim.quantize.stimulus import outer_scales
 
 EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4"
-EVERY_RULE = "floor,ceil,even"
+EVERY_RULE = "floor,ceil,even,twice"
 
 
 @cache

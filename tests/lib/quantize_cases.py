@@ -4,7 +4,7 @@ import numpy as np
 
 from mxdot.model import FORMATS, quantize
 
-RULES = ("floor", "ceil", "even")
+RULES = ("floor", "ceil", "even", "twice")
 
 
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")

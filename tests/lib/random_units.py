@@ -54,7 +54,7 @@ def rule(rng: random.Random) -> Accumulator:
         f"aligned:{bits}:{running}",
         f"fused:{bits}:{running}",
         rng.choice([*PRESETS]),
-        rng.choice([*MACHINES]),
+        rng.choice([name for name, row in MACHINES.items() if row.has_unit]),
     ]
     return accumulator(rng.choice([*simple, *[fixed(rng)] * 3]))
 

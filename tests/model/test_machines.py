@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from amd_facts import FACTS, cases_of
 from cases import OPERANDS, RUNNING, SCALES, random_cases
 from compare import FULL, check, generator
 from mxdot.compare.accuracy import evaluate
 from mxdot.model import MACHINES, PRESETS, MXArray, accumulator, dot, format_pairs, matmul, schemes
 from mxdot.model.accumulators.machine import STATUSES
+from mxdot.model.trace import FLAG_NAMES
 from rational.dot import MACHINES as OTHERS
 from rational.formats import Number, Status, floor_log2, pow2, round_float32, value
 
@@ -100,6 +102,19 @@ def test_the_least_exponent_of_an_h100():
     for small, kept in ((2.0**-23, True), (2.0**-24, False)):
         result = product_of("hopper-fp16-float16", "fp16", [2.0**-12, 2.0**-23], [2.0**-13, small])
         assert result == (2.0**-24 if kept else 0)
+
+
+@pytest.mark.parametrize(("name", "facts"), FACTS.values(), ids=FACTS)
+@pytest.mark.contract("M15", "M16", "M17", "M18", "M20", "M27", "M28", "M29")
+def test_the_ends_of_rules(name, facts):
+    """Results and flags in literal numbers, of the model and of the oracle."""
+    cases = cases_of(name, facts, MACHINES[name].terms)
+    trace = dot(cases.a, cases.b, name, cases.c, trace=True)
+    for i, (a, b, c, want, flags) in enumerate(facts):
+        np.testing.assert_equal(float(trace.result[i]), want, err_msg=f"{a} x {b} + {c}")
+        raised = {flag for flag in FLAG_NAMES if getattr(trace.flags, flag)[i]}
+        assert raised == flags | ({"invalid"} if np.isnan(want) else set()), (a, b, c)
+    check(cases, name)
 
 
 @pytest.mark.contract("M14")

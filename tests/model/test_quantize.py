@@ -54,7 +54,7 @@ def test_random_blocks(fmt, rule, rounding):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("fmt", FORMATS)
-@pytest.mark.contract("Q2", "Q3", "Q4", "Q5")
+@pytest.mark.contract("Q2", "Q3", "Q4", "Q5", "Q13")
 def test_boundaries_of_amax(fmt, rule):
     amax = edge_amax(fmt)
     rng = generator("amax", fmt, rule)

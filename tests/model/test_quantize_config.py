@@ -112,7 +112,10 @@ def test_a_unit_that_chooses():
         ({"formats": []}, "formats must be a name or several, not []"),
         ({"block": 3}, "block must be one of 4, 8, 16, 32, 64, 128, not 3"),
         ({"source": "float64"}, "source must be one of float32, bfloat16, float16, not 'float64'"),
-        ({"scale_rule": "round"}, "scale_rule must be one of floor, ceil, even, not 'round'"),
+        (
+            {"scale_rule": "round"},
+            "scale_rule must be one of floor, ceil, even, twice, not 'round'",
+        ),
         ({"rounding": "up"}, "rounding must be one of nearest_even, toward_zero, stochastic, not"),
         ({"nonfinite": "keep"}, "nonfinite must be one of poison, element, not 'keep'"),
         ({"beats": 3}, "beats of blocks of 32 must be one of 1, 2, 4, 8, 16, 32, not 3"),
@@ -122,7 +125,7 @@ def test_a_unit_that_chooses():
         ({"seed": 0}, "seed must be from 1 to 4294967295, not 0"),
         ({"scales": "e5m2"}, "scales must be one of e8m0, e4m3, not 'e5m2'"),
         ({"scales": "e4m3", "scale_rule": "ceil"}, "scale_rule must be one of amax, not 'ceil'"),
-        ({"scale_rule": "amax"}, "scale_rule must be one of floor, ceil, even, not 'amax'"),
+        ({"scale_rule": "amax"}, "scale_rule must be one of floor, ceil, even, twice, not 'amax'"),
         (
             {"scales": "e4m3", "rounding": "stochastic"},
             "rounding with e4m3 scales must be nearest_even or toward_zero, not stochastic",

@@ -175,7 +175,8 @@ def test_stochastic_rounding_compares_with_the_word():
     ],
 )
 def test_scale_rules(quantize_block, fmt, amax, floor, even, ceil):
-    for rule, exponent in (("floor", floor), ("even", even), ("ceil", ceil)):
+    rules = {"floor": floor, "even": even, "ceil": ceil, "twice": floor + 1}
+    for rule, exponent in rules.items():
         scale, _ = quantize_block([bits(-amax), bits(0)], fmt, rule, "nearest_even", "poison")
         assert scale == 127 + exponent, rule
 

@@ -31,7 +31,7 @@ def test_words_follow_their_elements():
         np.testing.assert_array_equal(np.moveaxis(moved, -1, 0), got)
 
 
-@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even", "twice"])
 @pytest.mark.parametrize("name", MX)
 @pytest.mark.contract("S1")
 def test_mx_rows_are_the_same_as_before(name, rule):

@@ -109,7 +109,11 @@ def test_levels():
             "floor",
             "rule of float32 scales must be one of amax, amax256, four_over_six, not 'floor'",
         ),
-        (E1M0, "amax", "rule of e1m0 scales must be one of floor, ceil, even, even1, not 'amax'"),
+        (
+            E1M0,
+            "amax",
+            "rule of e1m0 scales must be one of floor, ceil, even, twice, even1, not 'amax'",
+        ),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             Level(TENSOR, fmt, rule)

@@ -38,8 +38,8 @@ def test_names():
 
 
 CHANGES = (
-    "what follows a scheme must be floor, ceil, even, even1, b and a number, or e and a number, "
-    "each once, not"
+    "what follows a scheme must be floor, ceil, even, twice, even1, b and a number, or e and a "
+    "number, each once, not"
 )
 
 

@@ -20,13 +20,14 @@ NARROW = ("aligned:13:float16", "fused:13:bfloat16")
 LANES = {
     name: row.own_unit["lanes"]
     for name, row in MACHINES.items()
-    if row.sums_groups or (row.most_lanes or 32) < 32
+    if row.has_unit and (row.sums_groups or (row.most_lanes or 32) < 32)
 }
 UNITS = {
     **{text: DotConfig("e4m3", 32, text) for text in (*GENERAL, *NARROW)},
     **{
         name: DotConfig(machine.operands[0], LANES.get(name, 32), name)
         for name, machine in MACHINES.items()
+        if machine.has_unit
     },
     "int32": DotConfig("int8", 32, "int32"),
     "four lanes": DotConfig("e2m1", 4, "float32", out="bfloat16"),

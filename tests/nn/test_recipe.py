@@ -68,7 +68,11 @@ def test_recipes_pickle_and_hash():
         ({"activation": FloatFormat("e4m3", 4, 2)}, ValueError, "activation must be a format"),
         ({"block_size": 0}, ValueError, "block_size must be from 1 to 65536, not 0"),
         ({"block_size": 32.0}, TypeError, "block_size must be an integer"),
-        ({"scale_rule": "up"}, ValueError, "scale_rule must be one of floor, ceil, even, not"),
+        (
+            {"scale_rule": "up"},
+            ValueError,
+            "scale_rule must be one of floor, ceil, even, twice, not",
+        ),
         ({"gradient_rounding": True}, ValueError, "gradient_rounding must be one of"),
         ({"accumulator": "quick"}, ValueError, "accumulator must be one of exact, .* not 'quick'"),
         ({"accumulator": None}, TypeError, "accumulator must be an Accumulator or its text"),

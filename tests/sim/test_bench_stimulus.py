@@ -313,6 +313,8 @@ def test_the_full_matrix_holds_every_machine_with_its_own_operands():
     units = [u.config for u in every_unit() if isinstance(u.config, DotConfig)]
     held = {(str(unit.accumulator), pair) for unit in units for pair in unit.formats}
     for name, machine in MACHINES.items():
+        if not machine.has_unit:
+            continue
         pairs = format_pairs(",".join(machine.operands))
         assert {(name, pair) for pair in pairs} <= held
 

@@ -25,6 +25,7 @@ RULES = {
     "fixed:48:-20": ("e4m3", "e4m3", 16),
     "float32": ("e4m3fnuz", "e5m2", 9),
     "cdna2-fp16": ("fp16", "bf16", 6),
+    "amx-bf16": ("bf16", "bf16", 6),
     "cdna3-fp8": ("e4m3fnuz", "e4m3fnuz", 12),
     "blackwell-mxf4nvf4": ("e2m1", "e2m1", 24),
 }

@@ -294,7 +294,7 @@ def test_progress_comes_while_c_grows(build, tmp_path):
     [
         ("--clock 0", "clock must be above 0 and below 1000000 MHz, not 0"),
         ("--mode 1", "mode must be from 0 to 0, not 1"),
-        ("--scale-rule up", "scale_rule must be one of floor, ceil, even, not 'up'"),
+        ("--scale-rule up", "scale_rule must be one of floor, ceil, even, twice, not 'up'"),
         ("--gap 256", "gap must be from 0 to 255, not 256"),
         ("--rows 65", "rows must be from 1 to 64, not 65"),
         ("--sentences 0", "sentences must be from 1 to"),

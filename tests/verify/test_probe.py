@@ -47,6 +47,16 @@ RECOVERED = [
         ],
         2,
     ),
+    *some(
+        [
+            ("rvbna:8", "e5m2", 32, None),
+            ("rvbna:4:7", "e5m2", 16, None),
+            ("rvbna:32:0", "e4m3", 64, None),
+            ("rvbna:16", "e2m1", 32, None),
+            ("rvbna:2", "bf16", 4, None),
+        ],
+        1,
+    ),
     ("fixed:640:-300", "e5m2", 32, "fixed:512:-256"),  # any register that holds everything
 ]
 

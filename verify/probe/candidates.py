@@ -1,6 +1,7 @@
 """Accumulators of the model that may explain findings."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ...model import (
     MACHINES,
@@ -17,7 +18,7 @@ from ...model import (
     Machine,
     Preset,
 )
-from ...model.accumulators import MAX_FRACTION_BITS, NAN_DEFAULT, Accumulator
+from ...model.accumulators import MAX_FRACTION_BITS, NAN_DEFAULT, Accumulator, BulkNormalized
 from ...model.formats import BFLOAT16, FLOAT16, FLOAT32
 from .findings import Findings
 
@@ -44,6 +45,7 @@ def candidates(
         yield TREES[running]
     if findings.grid == "none" and running == FLOAT32.name:
         yield Exact()
+    yield from _bulk(findings)
     bits = fraction_bits(findings)
     if bits is not None and 0 <= bits <= MAX_FRACTION_BITS and findings.grid != "absolute":
         yield Aligned(bits, running)
@@ -53,6 +55,24 @@ def candidates(
         yield from _unknown(findings, bits)
 
 
+def _bulk(findings: Findings) -> Iterator[Accumulator]:
+    """RISC-V's bulk normalisation, which rounds to odd.
+
+    Where products show neither terms nor guard bits, numbers of terms with the manual's guard bits.
+    """
+    bits = fraction_bits(findings)
+    if "odd" not in (findings.cut, findings.c_rounding) or bits is None:
+        return
+    seen = bits - FLOAT32.mantissa_bits
+    for terms in SIZES if findings.terms is None else [findings.terms]:
+        least = max(seen, terms.bit_length() - 1)
+        for guard in [seen] if findings.order == "together" else dict.fromkeys([least, seen]):
+            with suppress(ValueError):  # numbers of terms or bits that the rule does not have
+                yield BulkNormalized(terms, guard)
+
+
+SIZES = [2**n for n in range(1, 8)]
+"""Numbers of terms that are tried where none was found."""
 TREES = {tree.running.name: tree for tree in (Float32(), Float16(), BFloat16())}
 
 

@@ -14,6 +14,9 @@ from .bench import HALF_ULP, Bench, Row, leading
 from .findings import Findings
 from .steps import order, rounds_between_steps, terms_by_sum, together
 
+AFTER = ("RNE", "odd")
+"""Roundings of a c that is added to a finished sum."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -52,6 +55,7 @@ def cut(bench: Bench, place: int) -> str | None:
         "RZ": {0.5: 0, 0.75: 0, 1.5: 1, -0.5: 0, -0.75: 0, -1.5: -1},
         "RNE": {0.5: 0, 0.75: 1, 1.5: 2, -0.5: 0, -0.75: -1, -1.5: -2},
         "floor": {0.5: 0, 0.75: 0, 1.5: 1, -0.5: -1, -0.75: -1, -1.5: -2},
+        "odd": {0.5: 1, 0.75: 1, 1.5: 1, -0.5: -1, -0.75: -1, -1.5: -1},
     }.items():
         asked = {f: w for f, w in wanted.items() if bench.has(f * 2.0**place)}
         rows: list[Row] = [{0: top, 1: f * 2.0**place, 2: -top} for f in asked]
@@ -84,22 +88,28 @@ def result_bits(bench: Bench, terms: int, fraction_bits: int) -> tuple[int, str 
 def _result_rounding(
     bench: Bench, terms: int, fraction_bits: int, bits: int, length: int
 ) -> str | None:
-    """Three quarters of the last place of the result, of both signs."""
+    """Three quarters of the last place of the result, of both signs, and a quarter."""
     for k in range((terms // 4).bit_length()):
         half, quarter = (2.0 ** (bench.top + k - bits - i) for i in (1, 2))
         deepest = bits + 2 - k
         if deepest <= fraction_bits and bench.has(quarter) and (1 << k) + 2 <= terms:
-            row: dict[int, float] = dict.fromkeys(range(1 << k), 2.0**bench.top)
-            row |= {terms - 2: half, terms - 1: quarter}
-            rows: list[Row] = [row, {place: -x for place, x in row.items()}]
+            start: dict[int, float] = dict.fromkeys(range(1 << k), 2.0**bench.top)
+            row = {**start, terms - 2: half, terms - 1: quarter}
+            less = {**start, terms - 1: quarter}
+            rows: list[Row] = [row, {place: -x for place, x in row.items()}, less]
             return _rounding_of(bench(rows, length=length), 2.0 ** (bench.top + k), 2 * half)
     return None
 
 
 def _rounding_of(results: NDArray[np.float64], start: float, ulp: float) -> str | None:
-    """RZ or RNE of start + 3/4 ulp and of its negative."""
-    names = {(start, -start): "RZ", (start + ulp, -start - ulp): "RNE"}
-    return names.get((float(results[0]), float(results[1])))
+    """Rounding of start + 3/4 ulp, of its negative, and of start + 1/4 ulp; start is even."""
+    above = start + ulp
+    names = {
+        (start, -start, start): "RZ",
+        (above, -above, start): "RNE",
+        (above, -above, above): "odd",
+    }
+    return names.get((float(results[0]), float(results[1]), float(results[2])))
 
 
 def c_joins(bench: Bench, fraction_bits: int) -> str | None:
@@ -117,7 +127,7 @@ def c_joins(bench: Bench, fraction_bits: int) -> str | None:
 
 
 def c_rounding(bench: Bench, terms: int | None) -> str | None:
-    """c plus three quarters of its last place, in one step, of both signs.
+    """c plus three quarters of its last place, in one step, of both signs, and a quarter.
 
     Where the unit takes no c, a product of the first step stands for it.
     """
@@ -125,10 +135,11 @@ def c_rounding(bench: Bench, terms: int | None) -> str | None:
     start = quarter * 2.0 ** (HALF_ULP + 1)
     if bench.unit.takes_c:
         rows: list[Row] = [dict.fromkeys(range(3), x) for x in (quarter, -quarter)]
-        results = bench(rows, [start, -start])
+        results = bench([*rows, {0: quarter}], [start, -start, start])
     elif terms is not None and bench.has(start) and terms + 3 <= bench.long:
         later = range(terms, terms + 3)
         rows = [{0: start * x, **dict.fromkeys(later, quarter * x)} for x in (1, -1)]
+        rows.append({0: start, terms: quarter})
         results = bench(rows, length=bench.long)
     else:
         return None
@@ -265,7 +276,7 @@ def find(bench: Bench) -> Findings:
     if terms is not None and where.fraction_bits is not None:
         bits, rounding = result_bits(bench, terms, where.fraction_bits)
     around = c_rounding(bench, terms)
-    if joins == "after" or (not has_c and bits == FLOAT32.mantissa_bits and around == "RNE"):
+    if joins == "after" or (not has_c and bits == FLOAT32.mantissa_bits and around in AFTER):
         partial = at_once
     elif not has_c and bits is not None:
         partial = promotion(bench, bits)
@@ -290,7 +301,8 @@ def find(bench: Bench) -> Findings:
         c_highest=high,
         overflow=beyond,
         promote=partial,
-        rounds=None if passes is None else rounds_between_steps(bench, passes),
+        # To odd, what is lost and what is gained may be equal.
+        rounds=None if passes is None else around == "odd" or rounds_between_steps(bench, passes),
         nan=nan,
         inf=inf,
         minus_zero=minus_zero,

@@ -11,14 +11,15 @@ class Findings:
     (at one place for all) or ``none`` (no term is lost).
     fraction_bits: bits kept below the largest term's unit digit (``relative``), or how many could
     be seen at most (``none``). lsb: exponent of the last place kept (``absolute``).
-    cut: ``RZ``, ``RNE`` or ``floor``, of each term. order: ``together`` (a step's terms share one
-    alignment), ``pairs`` (a tree of adjacent pairs) or ``in turn``. terms: elements of one step.
+    cut: ``RZ``, ``RNE``, ``floor`` or ``odd``, of each term.
+    order: ``together`` (a step's terms share one alignment), ``pairs`` (a tree of adjacent pairs)
+    or ``in turn``. terms: elements of one step.
     largest_from: ``unit digit`` where a product in [2, 4) counts as one in [1, 2), ``leading
     digit`` where it is renormalised. subnormals: of elements: ``unit digit`` where they count as
     the smallest normal exponent, ``leading digit``, or ``flushed``. zero_counts: a zero product
     takes part in the largest exponent by its other factor.
     result_bits: fraction bits of a step's result; 23 where no limit was seen.
-    result_rounding: ``RZ`` or ``RNE``.
+    result_rounding: ``RZ``, ``RNE`` or ``odd``.
     c_joins: ``inside`` the alignment or ``after`` the sum; c_rounding: of that addition;
     c_fraction_bits: what is kept of a c alone; c_lowest, c_highest: exponents of the smallest and
     largest power of two that pass as c; overflow: ``infinity``, ``saturate`` or ``wrap``.

@@ -130,6 +130,11 @@ class Step:
         """The values of the products that are not zero, under the scale."""
         return [self.g * p.significand * pow2(p.exponent + self.scale) for p in self.nonzero]
 
+    @property
+    def total(self) -> Fraction:
+        """The exact sum of the products, under the scale."""
+        return sum(self.scaled, Fraction(0))
+
     def cut(self, size: int) -> list["Step"]:
         """Steps of up to `size` products."""
         starts = range(0, len(self.products), size)
@@ -222,8 +227,8 @@ def nearest_sum(
     return special
 
 
-def exact(c: Fraction, step: Step, status: Status) -> Number:
-    return nearest(c + step.g * pow2(step.scale) * exact_sum(step.finite), status)
+def exact(c: Fraction, step: Step, status: Status, running: str = "float32") -> Number:
+    return nearest(c + step.g * pow2(step.scale) * exact_sum(step.finite), status, running)
 
 
 def under_scale(step: Step, x: Number) -> Number:
@@ -421,10 +426,19 @@ GROUPED = {  # terms, products together, f, least
     "blackwell-mxf4nvf4": (16, 64, 35, -139),
     "rtx50-mxf4nvf4": (16, 64, 35, -139),
 }
-EXACT = {"cdna1-fp16": 4, "cdna1-bf16": 2, "arm-fp8-mmla": 8, "arm-fp8-dot": 4}
+EXACT = {  # terms, format of c and results
+    "cdna1-fp16": (4, "float32"),
+    "cdna1-bf16": (2, "float32"),
+    "arm-fp8-mmla": (8, "float32"),
+    "arm-fp8-dot": (4, "float32"),
+    "arm-fp8-mmla-float16": (4, HALF),
+    "arm-fp8-dot-float16": (2, HALF),
+}
 TREES = {"cdna2-fp16": 4, "cdna2-bf16": 2}
 FLOORED = {"cdna3-fp16": (8, False), "cdna3-xf32": (4, False), "cdna3-fp8": (16, True)}
-MACHINES = (*OTHER_FUSED, *GROUPED, *EXACT, *TREES, *FLOORED)
+CHAINS = {"amx-bf16": (32, False), "avx512-bf16": (2, True)}  # terms, whether from c
+MACHINES = (*OTHER_FUSED, *GROUPED, *EXACT, *TREES, *FLOORED, *CHAINS)
+FLUSHING = (*TREES, *CHAINS)
 
 
 def run_fused(c: Number, blocks: list[Step], status: Status, row: Fused) -> Number:
@@ -542,6 +556,43 @@ def run_flushed(c: Number, steps: list[Step], status: Status) -> Number:
     return c
 
 
+def nearest_normal(x: Number, status: Status) -> Number:
+    """RNE to float32; 0 where 24 digits of x, with an exponent of any size, are below 2^-126."""
+    if isinstance(x, Fraction) and 0 < abs(x) < pow2(-126):
+        unit = pow2(floor_log2(abs(x)) - 23)
+        if round(abs(x) / unit) * unit < pow2(-126):
+            status.inexact = status.underflow = True
+            return Fraction(0)
+    return nearest(x, status)
+
+
+def run_chains(c: Number, steps: list[Step], status: Status, from_c: bool) -> Number:
+    """Fused multiply-adds one after the other, in the order of the instruction's pseudo-code."""
+    for step in steps:
+        is_special = bool(step.specials) or isinstance(c, Special)
+        own = Status() if is_special else status  # such a step raises no flags
+        c = chained(c, step, own, from_c)
+    return c
+
+
+def chained(c: Number, step: Step, status: Status, from_c: bool) -> Number:
+    unscaled = replace(step, scale=0, g=Fraction(1))
+    if step.nan_scale:
+        return Special.NAN
+    if from_c:
+        for p in reversed(step.products):
+            term = p if isinstance(p, Special) else replace(step, products=[p]).total
+            c = nearest_sum(c, term, status, nearest_normal)
+        return c
+    chains: list[Number] = [Fraction(0), Fraction(0)]
+    for i, p in enumerate(step.products):
+        term = p if isinstance(p, Special) else replace(unscaled, products=[p]).total
+        chains[i % 2] = nearest_sum(chains[i % 2], term, status, nearest_normal)
+    partial = nearest_sum(chains[0], chains[1], status, nearest_normal)
+    block = partial if isinstance(partial, Special) else under_scale(step, partial)
+    return nearest_sum(c, block, status, nearest_normal)
+
+
 # A dot product over blocks (section 4) ----------------------------------------------------------
 
 
@@ -568,7 +619,7 @@ def dot(
     status = Status()
     if accumulator == "int32" and not {fmt_a, fmt_b} <= {*INTEGERS}:
         raise ValueError(f"int32 takes integer elements only, not {fmt_a} x {fmt_b}")
-    steps = steps_of(fmt_a, fmt_b, blocks, scales, flush=accumulator in TREES)
+    steps = steps_of(fmt_a, fmt_b, blocks, scales, flush=accumulator in FLUSHING)
     c = accumulate(accumulator, steps, decode_float32(c_bits), status)
     flags = status.overflow, status.underflow, status.inexact, status.saturated
     return Result(encode_float32(c, nan_bits(accumulator)), c is Special.NAN, *flags)
@@ -621,10 +672,16 @@ def run_machine(name: str, blocks: list[Step], c: Number, status: Status) -> Num
             c = special_sum(c, *specials) or one_grid(c, group, status, f, least)  # type: ignore[arg-type]
         return c
     if name in EXACT:
-        return run(c, [s for b in blocks for s in b.cut(EXACT[name])], exact, status)
+        terms, running = EXACT[name]
+        c = nearest(c, status, running)
+        return run(c, [s for b in blocks for s in b.cut(terms)], exact, status, running)
     if name in TREES:
         steps = [s for b in blocks for s in b.cut(TREES[name])]
         return run_flushed(flushed(c, status), steps, status)
+    if name in CHAINS:
+        terms, from_c = CHAINS[name]
+        steps = [s for b in blocks for s in b.cut(terms)]
+        return run_chains(nearest_normal(c, status), steps, status, from_c)
     terms, halves = FLOORED[name]
     return run_floored(c, [s for b in blocks for s in b.cut(terms)], status, halves)
 

@@ -335,6 +335,8 @@ def shared_exponent(amax: Fraction, fmt: str, scale_rule: str) -> int:
     leading = floor_log2(amax)
     if scale_rule == "floor":
         return leading - row.emax
+    if scale_rule == "twice":
+        return leading - row.emax + 1
     if scale_rule == "even":
         unit = pow2(leading - row.mantissa_bits)
         rounded = int(amax / unit + Fraction(1, 2)) * unit  # half away from zero
@@ -344,7 +346,7 @@ def shared_exponent(amax: Fraction, fmt: str, scale_rule: str) -> int:
         while amax > row.largest * pow2(exponent):
             exponent += 1
         return exponent
-    raise ValueError(f"scale_rule must be floor, ceil or even, not {scale_rule!r}")
+    raise ValueError(f"scale_rule must be floor, ceil, even or twice, not {scale_rule!r}")
 
 
 def quantize_block(

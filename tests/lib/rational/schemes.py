@@ -82,6 +82,8 @@ def leading(amax: Fraction, element: str, rule: str) -> int:
     emax = floor_log2(largest)
     if rule == "floor":
         return floor_log2(amax) - emax
+    if rule == "twice":
+        return floor_log2(amax) - emax + 1
     if rule == "ceil":
         e = floor_log2(amax) - emax - 1
         while amax > largest * pow2(e):

@@ -142,9 +142,12 @@ def _pack(
     codes = pad(b.codes, zeros) ^ BIAS
     tiles, chunks = len(codes) // TILE, length // CHUNK
     elements = codes.reshape(tiles, *AXES[1:4], chunks, *AXES[5:]).permute(ORDER)
-    shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.codes.device)
-    parts = elements.reshape(-1, 32 // BITS).to(torch.int32)
-    words = torch.bitwise_left_shift(parts, shifts).sum(1, dtype=torch.int32)
+    fields = elements.reshape(-1, 32 // BITS)
+    words = fields[:, 0].to(torch.int32)
+    for i in range(
+        1, 32 // BITS
+    ):  # one by one: a weight's integers of 32 bits fill a lot of memory
+        words |= torch.bitwise_left_shift(fields[:, i].to(torch.int32), BITS * i)
     scales = expand(b.scales[0], (height, groups))
     scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()
     return words, scales

@@ -31,6 +31,7 @@ from .scheme import Scheme
 from .table import mx
 
 A = TypeVar("A")
+CHECKED_AT_ONCE = 2**18  # codes
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
@@ -363,13 +364,17 @@ def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -
     table, largest = _range_table(formats), 2 ** formats[0].bits - 1
     if table.all() and largest == np.iinfo(scheme.code_dtype).max:
         return
-    codes = cast(array.matrix(array.codes), "int64")
-    allowed = (codes <= largest) & array.elements(table, at_most(codes, largest))
-    if not allowed.all():
-        raise ValueError(
-            f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
-            f"not be {int(codes[~allowed][0]):#04x}"
-        )
+    matrix = array.matrix(array.codes)
+    step = max(1, CHECKED_AT_ONCE // max(1, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], step):  # a part at a time, for its integers are long
+        rows = slice(start, start + step)
+        codes = cast(matrix[rows], "int64")
+        allowed = (codes <= largest) & array.elements(table, at_most(codes, largest), rows)
+        if not allowed.all():
+            raise ValueError(
+                f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
+                f"not be {int(codes[~allowed][0]):#04x}"
+            )
 
 
 @cache

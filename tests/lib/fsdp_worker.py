@@ -156,9 +156,36 @@ def check_frozen(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
 
 
 def check_frozen_before(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Codes of frozen weights that are cut later are made once, and anew of loaded ones."""
     whole, x, g = problem(recipe, device, torch.float32)
+    other = copy.deepcopy(whole)
+    for p in other.parameters():
+        torch.nn.init.normal_(p)
     freeze(whole)
-    assert_same(sharded(whole, mesh), whole, x, g)
+    network = sharded(whole, mesh)
+    with Quantised() as made:
+        assert_same(network, whole, x, g)
+    assert made.count == sum(isinstance(layer, MXLinear) for layer in network.modules())
+    network.load_state_dict(sharded(other, mesh).state_dict())
+    assert_same(network, freeze(other), x, g)
+
+
+class Quantised:
+    """Counts weights of frozen layers that are quantised."""
+
+    def __init__(self) -> None:
+        self.count, self.make = 0, MXLinear._frozen_weight
+
+    def __enter__(self) -> "Quantised":
+        def counted(layer: MXLinear, weight: Tensor) -> Any:
+            self.count += 1
+            return self.make(layer, weight)
+
+        MXLinear._frozen_weight = counted
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        MXLinear._frozen_weight = self.make
 
 
 if __name__ == "__main__":

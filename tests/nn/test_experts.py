@@ -165,6 +165,10 @@ CHANGES = {
     "copy_": lambda experts, weight: experts.down_proj.copy_(weight),
     "detach": lambda experts, weight: experts.down_proj.detach().copy_(weight),
     "data": lambda experts, weight: setattr(experts.down_proj, "data", weight),
+    "data in place": lambda experts, weight: experts.down_proj.data.copy_(weight),
+    "data of an expert": lambda experts, weight: [
+        experts.down_proj.data[e].copy_(weight[e]) for e in range(EXPERTS)
+    ],
     "parameter": assign,
     "own dictionary": lambda experts, weight: experts._parameters.update(
         down_proj=nn.Parameter(weight)

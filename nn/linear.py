@@ -408,7 +408,8 @@ def _takes_few(layer: MXLinear, rows: int) -> bool:
     kept = layer.frozen if layer.keeps_weight else layer.weight.data
     if not isinstance(kept, few_rows.Weights):
         return False
+    if layer.rule == FAST:
+        return True
     quantizer = layer.recipe.quantizer("activation")
-    if isinstance(quantizer, SchemeQuantizer) and few_rows.is_of_rows(quantizer.scheme):
-        return layer.rule in (FAST, FLOAT8) and few_rows.has_short_scales(kept)
-    return layer.rule == FAST
+    of_rows = isinstance(quantizer, SchemeQuantizer) and few_rows.is_of_rows(quantizer.scheme)
+    return layer.rule == FLOAT8 and of_rows and few_rows.has_short_scales(kept)

@@ -22,8 +22,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard
 
 from dtensor_worker import refusal, results
-from mxdot.nn import MXLinear, Recipe, freeze
+from mxdot.nn import MXExperts, MXLinear, Recipe, convert, freeze
 from parallel_worker import join, leave, problem
+from stacked_experts import Block, routed
 
 RECIPES = (
     Recipe(),
@@ -44,6 +45,8 @@ def main(backend: str) -> None:
         check_frozen_before(recipe, mesh, device)
     for recipe in RECIPES_OF_CODES:
         check_codes(recipe, mesh, device)
+    for recipe in (Recipe(), Recipe("int8_channel", "int8_affine")):
+        check_experts(recipe, mesh, device)
     check_refusals(mesh, device)
     leave()
 
@@ -170,22 +173,43 @@ def check_frozen_before(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
     assert_same(network, freeze(other), x, g)
 
 
-class Quantised:
-    """Counts weights of frozen layers that are quantised."""
+@torch.no_grad()
+def check_experts(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Stacked experts, frozen before and after they are cut."""
+    torch.manual_seed(0)
+    block = convert(Block().to(device), recipe)
+    given = [x.to(device) for x in routed()]
+    whole = freeze(copy.deepcopy(block))
+    want = whole(*given)
+    with Quantised(MXExperts, "_frozen") as made:
+        for network in (
+            fully_shard(copy.deepcopy(whole), mesh=mesh),
+            freeze(fully_shard(copy.deepcopy(block), mesh=mesh)),
+        ):
+            for _ in range(2):
+                torch.testing.assert_close(network(*given), want)
+    assert made.count == 2 * 2
+    cut = fully_shard(copy.deepcopy(block), mesh=mesh)
+    assert "weight that is a DTensor" in refusal(partial(freeze, cut, keep_weight=False))
 
-    def __init__(self) -> None:
-        self.count, self.make = 0, MXLinear._frozen_weight
+
+class Quantised:
+    """Counts weights of frozen layers that are quantised, by a method of their class."""
+
+    def __init__(self, owner: type = MXLinear, name: str = "_frozen_weight") -> None:
+        self.count, self.owner, self.name = 0, owner, name
+        self.make = getattr(owner, name)
 
     def __enter__(self) -> "Quantised":
-        def counted(layer: MXLinear, weight: Tensor) -> Any:
+        def counted(layer: Any, weight: Tensor) -> Any:
             self.count += 1
             return self.make(layer, weight)
 
-        MXLinear._frozen_weight = counted
+        setattr(self.owner, self.name, counted)
         return self
 
     def __exit__(self, *error: object) -> None:
-        MXLinear._frozen_weight = self.make
+        setattr(self.owner, self.name, self.make)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,8 @@ class MXExperts(nn.Module):
         if isinstance(first, nn.ModuleList):
             return f"experts: {kernel_of(first[0])}"
         codes = [each.frozen for each in self.frozen.values()]
-        if codes and all(isinstance(x, Tensor) and _is_aligned(x, x.dtype) for x in codes):
+        stacks: list[Any] = [x for x in codes if isinstance(x, Tensor)]
+        if codes and len(stacks) == len(codes) and all(_is_aligned(x, x.dtype) for x in stacks):
             return "grouped_mm (torch)"
         return f"experts: {kernel_name(self.recipe, self._rule(first), first.device)}"
 

@@ -57,8 +57,10 @@ def _takes_words(request: "SchemeQuantization") -> bool:
     if request.rounding != "stochastic" or words is None or not isinstance(element, FloatFormat):
         return False
     steps = element.largest_finite * 2.0 ** (element.mantissa_bits - element.emin)
-    whole = words.is_contiguous() and request.scheme.levels[1].granularity.columns % 4 == 0
-    return whole and not element.is_integer and steps <= MOST_STEPS
+    width = request.scheme.levels[1].granularity.columns or 1
+    return (
+        words.is_contiguous() and width % 4 == 0 and not element.is_integer and steps <= MOST_STEPS
+    )
 
 
 def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:

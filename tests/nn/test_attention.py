@@ -10,22 +10,25 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from compare import generator
+from devices import on_devices
 from mxdot import model
 from mxdot.model.formats import FloatFormat
-from mxdot.nn import Recipe, convert, evaluate
+from mxdot.nn import Recipe, convert, evaluate, quantized_init
 from mxdot.nn.attention import attention, set_attention
 
 PLAIN = ("bf16", "fp16", "tf32")
 
 
-def heads(*name, queries=5, keys=7, key_heads=2):
+def heads(*name, queries=5, keys=7, key_heads=2, device="cpu"):
     rng = generator("attention", *name)
     sizes = (2, 2, queries), (2, key_heads, keys), (2, key_heads, keys)
-    return [torch.from_numpy(rng.standard_normal((*s, 24), np.float32)) for s in sizes]
+    made = [torch.from_numpy(rng.standard_normal((*s, 24), np.float32)) for s in sizes]
+    return [x.to(device) for x in made]
 
 
 def product(a, b, recipe):
     """Of two matrices, by the model."""
+    device, (a, b) = a.device, (a.cpu(), b.cpu())
     fmt, rules = recipe.attention, {"block_size": 32, "pad": True}
     if fmt in PLAIN:
         made = [model.unscaled(x.numpy(), fmt, **rules) for x in (a, b)]
@@ -33,8 +36,8 @@ def product(a, b, recipe):
         made = [model.quantize(x.numpy(), fmt, scale_rule="ceil", **rules) for x in (a, b)]
     if recipe.attention_rule == "fast":
         x, y = (m.dequantize().astype(np.float64) for m in made)
-        return torch.from_numpy(x @ y.T).float()
-    return torch.from_numpy(model.matmul(*made, recipe.accumulator))
+        return torch.from_numpy(x @ y.T).float().to(device)
+    return torch.from_numpy(model.matmul(*made, recipe.accumulator)).to(device)
 
 
 def by_hand(q, k, v, recipe, visible=None):
@@ -55,11 +58,12 @@ RECIPES = [
 ]
 
 
+@on_devices
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
-def test_the_models_bits_by_an_accumulator(recipe):
-    q, k, v = heads(str(recipe))
+def test_the_models_bits_by_an_accumulator(recipe, device):
+    q, k, v = heads(str(recipe), device=device)
     assert torch.equal(attention(recipe, q, k, v), by_hand(q, k, v, recipe))
-    visible = torch.ones(5, 7, dtype=torch.bool).tril()
+    visible = torch.ones(5, 7, dtype=torch.bool, device=device).tril()
     want = by_hand(q, k, v, recipe, visible)
     assert torch.equal(attention(recipe, q, k, v, is_causal=True), want)
 
@@ -159,6 +163,29 @@ def test_networks_that_call_it(grad):
         )
 
 
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(32, 96)
+
+    def forward(self, x):
+        return scaled_dot_product_attention(*self.qkv(x).chunk(3, -1), is_causal=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+@torch.no_grad()
+def test_compiled_networks_have_it_too():
+    torch.manual_seed(0)
+    model, x = convert(Attention(), Recipe(attention="e2m1")), torch.randn(3, 6, 32)
+    want = model(x)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager")
+    for _ in range(2):
+        assert torch.equal(compiled(x), want)
+    set_attention(model, Recipe())
+    assert not torch.equal(model(x), want)
+
+
 @pytest.mark.filterwarnings("ignore:convert leaves")
 def test_evaluate_shows_what_each_call_costs():
     torch.manual_seed(0)
@@ -200,6 +227,10 @@ def test_refusals():
         Recipe("int8", "int8", "int8", accumulator="int32", attention="e4m3")
     with pytest.raises(TypeError, match="attention must be an ElementFormat or its name, not 8"):
         Recipe(attention=8)
+    with pytest.raises(
+        ValueError, match="attention must be None in quantized_init, whose networks"
+    ):
+        quantized_init(Recipe(attention="e4m3")).__enter__()
     q, k, v = heads("refused")
     with pytest.raises(ValueError, match="attention of the recipe must be a format, not None"):
         attention(Recipe(), q, k, v)

@@ -65,6 +65,7 @@ TRAINED = {
         Recipe(*FP8_ROWS, saved="quantized", accumulator="float8"),
         0.995,
     ),
+    "nvfp4": (RECIPES["nvfp4"], 0.97),
 }
 LLAMA = {
     "mxfp8, values": (Recipe(), 0.98),

@@ -350,10 +350,15 @@ def _check_scale(name: str, fmt: ScaleFormat, stored: NDArray) -> None:
         )
 
 
-def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -> None:
+def check_codes(
+    array: "Scaled",
+    check: Callable[..., object] = integer_array,
+    chunk: int | None = None,
+) -> None:
     """ValueError for codes, zero points and selectors outside their range.
 
     Widths of sums rely on these ranges. check: `integer_array`, or its counterpart for tensors.
+    chunk: codes to look at at once, for their integers are long; None for `CHECKED_AT_ONCE`.
     """
     scheme, formats = array.scheme, array.scheme.elements
     if array.selectors is not None:
@@ -365,8 +370,8 @@ def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -
     if table.all() and largest == np.iinfo(scheme.code_dtype).max:
         return
     matrix = array.matrix(array.codes)
-    step = max(1, CHECKED_AT_ONCE // max(1, matrix.shape[1]))
-    for start in range(0, matrix.shape[0], step):  # a part at a time, for its integers are long
+    step = max(1, (chunk or CHECKED_AT_ONCE) // max(1, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], step):
         rows = slice(start, start + step)
         codes = cast(matrix[rows], "int64")
         allowed = (codes <= largest) & array.elements(table, at_most(codes, largest), rows)

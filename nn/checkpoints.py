@@ -3,6 +3,7 @@
 A weight is read, placed and let go before the next one is read, and no floats are made of it.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import Any
@@ -52,7 +53,8 @@ def load_checkpoint(
     ``Recipe(weight=checkpoint[name].scheme, activation=None)`` is such a recipe.
     rename: gives the model's name of a name of the checkpoint. strict: whether every weight of the
     checkpoint must have a layer, and every layer of codes a weight.
-    Returns the model. Raises TypeError or ValueError, naming the layer; layers loaded before stay.
+    Returns the model. A UserWarning names tensors that stay on the device meta.
+    Raises TypeError or ValueError, naming the layer; layers loaded before stay.
     """
     checkpoint = _checked(model, checkpoint, rename)
     flag("strict", strict)
@@ -73,6 +75,14 @@ def load_checkpoint(
         weight = None  # there is no room for two
     if isinstance(checkpoint, Checkpoint):
         _load_others(model, checkpoint, new_name, device)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    left = [name for name, tensor in tensors.items() if tensor.is_meta]
+    if left:
+        warnings.warn(
+            f"load_checkpoint leaves on the device meta: {', '.join(left)}; the checkpoint has no "
+            "values for them",
+            stacklevel=2,
+        )
     return model
 
 

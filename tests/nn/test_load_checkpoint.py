@@ -251,3 +251,12 @@ def test_a_part_of_the_layers():
     given = {**of((8, 64), "mxfp8_e4m3:ceil"), "elsewhere": None}
     load_checkpoint(model, given, strict=False)
     assert (model["own"].weight.data.dequantize() == 1).all()
+
+
+def test_what_stays_on_the_device_meta_is_said():
+    model = a_layer(Recipe(), 64, 8).to("meta")
+    with pytest.warns(
+        UserWarning, match=r"leaves on the device meta: own.bias; the checkpoint has"
+    ):
+        load_checkpoint(model, of((8, 64), "mxfp8_e4m3:ceil"))
+    assert not model["own"].weight.is_meta

@@ -51,8 +51,9 @@ def load_checkpoint(
     Checkpoint (biases, norms, embeddings) are loaded too, where the model has their names.
     A weight must be quantised as the layer's recipe says, whatever the rule of its scales:
     ``Recipe(weight=checkpoint[name].scheme, activation=None)`` is such a recipe.
-    rename: gives the model's name of a name of the checkpoint. strict: whether every weight of the
-    checkpoint must have a layer, and every layer of codes a weight.
+    rename: takes a name of the checkpoint and gives the model's.
+    strict: whether every weight of the checkpoint must have a layer, and every layer of codes a
+    weight.
     Returns the model. A UserWarning names tensors that stay on the device meta.
     Raises TypeError or ValueError, naming the layer; layers loaded before stay.
     """

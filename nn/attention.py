@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.nn.functional import dropout, scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from ..gpu import executors
 from .multiply import FAST, Rule, multiply
@@ -55,12 +55,15 @@ def attention(
         repeats = query.shape[-3] // key.shape[-3]
         key, value = (x.repeat_interleave(repeats, dim=-3) for x in (key, value))
     lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    query, key, value = (x.expand(*lead, *x.shape[-2:]).flatten(0, -3) for x in (query, key, value))
+    heads = lead or (1,)  # matrices alone have no heads
+    query, key, value = (
+        x.expand(*heads, *x.shape[-2:]).flatten(0, -3) for x in (query, key, value)
+    )
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     rules = recipe.quantizer("attention"), recipe.attention_rule
     with torch.autocast(device, enabled=False):
         scores = _Product.apply(query, key, *rules) * factor
-        scores = _masked(scores.unflatten(0, lead or (1,)), attn_mask, is_causal)
+        scores = _masked(scores.unflatten(0, heads), attn_mask, is_causal)
         nowhere = (scores == -torch.inf).all(-1, keepdim=True)
         weights = torch.softmax(scores, -1).masked_fill(nowhere, 0)
         weights = dropout(weights, dropout_p) if dropout_p else weights
@@ -208,6 +211,20 @@ def set_attention(model: nn.Module, recipe: Recipe) -> None:
         passes = _Passes(recipe)
         model.register_forward_pre_hook(passes.begin, prepend=True)
         model.register_forward_hook(passes.end, always_call=True)
+
+
+def check_recomputed(recipe: Recipe) -> None:
+    """ValueError where a backward pass computes a layer again (activation checkpointing) outside of
+    the passes that have the recipe's attention: gradients would be those of PyTorch's attention."""
+    if recipe.attention is None or torch.compiler.is_compiling():
+        return
+    again = torch._C._current_graph_task_id() != -1
+    modes = _get_current_function_mode_stack() if again else ()
+    if again and not any(isinstance(mode, _Attention) for mode in modes):
+        raise ValueError(
+            "attention must be None where activation checkpointing computes layers again, not "
+            f"{recipe.attention}; convert each checkpointed module by itself"
+        )
 
 
 def has_attention(model: nn.Module) -> bool:

@@ -28,6 +28,7 @@ from .products import multiplied_codes, without_gaps
 from .quantizers import MXQuantizer, Operand, SchemeQuantizer
 
 Weight = ScaledArray | ScaledTensor | MXTensor | PackedTensor
+FLOATS = ("bfloat16", "float16", "float32", "float64")  # narrower ones are codes
 Layers = list[tuple[MXLinear, int | None]]  # and which expert of a stacked weight
 
 
@@ -70,7 +71,7 @@ def load_checkpoint(
         weight: Any = checkpoint[name]
         for layer, expert in target:
             try:
-                _place(layer, _held(layer, weight, expert, device))
+                _place(layer, _held(layer, weight, expert, len(target), device))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{new_name(name)}: {error}") from None
         weight = None  # there is no room for two
@@ -130,9 +131,13 @@ def _check_names(
 
 
 def _held(
-    layer: MXLinear, weight: Weight, expert: int | None, device: torch.device | str
+    layer: MXLinear,
+    weight: Weight,
+    expert: int | None,
+    count: int,
+    device: torch.device | str,
 ) -> Operand:
-    """A weight of the checkpoint as the layer holds its own."""
+    """A weight of the checkpoint, or one of its `count` experts, as the layer holds its own."""
     if isinstance(weight, PackedTensor):
         weight = weight.unpack()
     if not isinstance(weight, ScaledArray | ScaledTensor | MXTensor):
@@ -141,10 +146,10 @@ def _held(
             f"{type(weight).__name__}"
         )
     target = torch.empty(0, device=device if layer.weight.is_meta else layer.weight.device)
-    shape = tuple(weight.shape) if expert is None else tuple(weight.shape[1:])
     want = layer.out_features, layer.in_features
-    if shape != want or weight.axis % len(weight.shape) != len(weight.shape) - 1:
-        raise ValueError(f"weight must have shape {want} and axis -1, not {shape}, {weight.axis}")
+    shape, whole = tuple(weight.shape), want if expert is None else (count, *want)
+    if shape != whole or weight.axis % len(shape) != len(shape) - 1:
+        raise ValueError(f"weight must have shape {whole} and axis -1, not {shape}, {weight.axis}")
     if tuple(layer.weight.shape) != want:
         raise ValueError(
             f"features of the layer must be whole groups of its recipe, not {want} filled up to "
@@ -222,7 +227,8 @@ def _load_others(
     device: torch.device | str,
 ) -> None:
     """Load tensors that are not quantised, where the model has their names."""
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    own |= dict(model.named_buffers(remove_duplicate=False))
     for name, array in checkpoint.others.items():
         target = own.get(new_name(name))
         if target is None or holds_codes(target):
@@ -230,6 +236,11 @@ def _load_others(
         if tuple(target.shape) != array.shape:
             shape = tuple(target.shape)
             raise ValueError(f"{new_name(name)} must have shape {shape}, not {array.shape}")
+        if target.is_floating_point() != (array.dtype.name in FLOATS):
+            raise ValueError(
+                f"{new_name(name)} must have a dtype of the kind of {target.dtype}, not "
+                f"{array.dtype}, whose codes are of no layout that Checkpoint reads"
+            )
         module, _, leaf = new_name(name).rpartition(".")
         values = matched(array, torch.empty(0, device=device))
         model.get_submodule(module).load_state_dict(

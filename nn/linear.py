@@ -15,6 +15,7 @@ from ..model.errors import flag, integer
 from ..model.schemes import Limits
 from . import kept, sharded
 from . import limits as static
+from .attention import check_recomputed
 from .multiply import BLOCK_SCALED, FAST, FLOAT8, Rule
 from .products import LayerProduct, dense_codes, frozen_weight
 from .quantizers import Operand, SchemeQuantizer
@@ -267,6 +268,7 @@ class MXLinear(nn.Linear):
         return made
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
+        check_recomputed(self.recipe)
         return self.add_bias(self.multiply(input))
 
     def multiply(self, x: Tensor) -> Tensor:

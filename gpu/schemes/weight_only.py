@@ -173,9 +173,8 @@ def _pack(
     elements = codes.reshape(tiles, *AXES[1:4], chunks, *AXES[5:]).permute(ORDER)
     fields = elements.reshape(-1, 32 // BITS)
     words = fields[:, 0].to(torch.int32)
-    for i in range(
-        1, 32 // BITS
-    ):  # one by one: a weight's integers of 32 bits fill a lot of memory
+    # One by one: 32-bit integers of all elements fill 8 times the memory of the words.
+    for i in range(1, 32 // BITS):
         words |= torch.bitwise_left_shift(fields[:, i].to(torch.int32), BITS * i)
     scales = expand(b.scales[0], (height, groups))
     scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()

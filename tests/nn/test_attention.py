@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
 
 from compare import generator
 from devices import on_devices
@@ -100,6 +101,11 @@ def test_pytorchs_attention_where_the_format_is_wide(options, key_heads):
     recipe, options = Recipe(attention="tf32"), {**options, "enable_gqa": key_heads == 1}
     want = scaled_dot_product_attention(*given, **options)
     torch.testing.assert_close(attention(recipe, *given, **options), want, rtol=0.01, atol=0.01)
+    if key_heads == 2 and options.get("attn_mask", torch.empty(0)).ndim < 3:
+        alone = [x[0, 0] for x in given]
+        want = scaled_dot_product_attention(*alone, **{**options, "enable_gqa": False})
+        made = attention(recipe, *alone, **options)
+        torch.testing.assert_close(made, want, rtol=0.01, atol=0.01)
     three = [x[0] for x in given]
     if key_heads == 2 and "bias" not in str(options.keys()) and options.get("scale") is None:
         mask = options.get("attn_mask")
@@ -184,6 +190,31 @@ def test_compiled_networks_have_it_too():
         assert torch.equal(compiled(x), want)
     set_attention(model, Recipe())
     assert not torch.equal(model(x), want)
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, block, **options):
+        super().__init__()
+        self.block, self.options = block, options
+
+    def forward(self, x):
+        return checkpoint(self.block, x, **self.options) if self.options else self.block(x)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_layers_that_a_backward_pass_computes_again(use_reentrant):
+    """They have the recipe's attention where their module is converted by itself."""
+    recipe, gradients = Recipe(attention="e2m1"), []
+    original, x = Attention(), torch.randn(3, 6, 32)
+    for options in ({}, {"use_reentrant": use_reentrant}):
+        block, given = copy.deepcopy(original), x.clone().requires_grad_()
+        Checkpointed(convert(block, recipe), **options)(given).square().sum().backward()
+        gradients.append(block.qkv.weight.grad)
+    assert torch.equal(*gradients)
+    model = convert(Checkpointed(original, use_reentrant=use_reentrant), recipe)
+    made = model(x.clone().requires_grad_())
+    with pytest.raises(ValueError, match="attention must be None where activation checkpointing"):
+        made.sum().backward()
 
 
 @pytest.mark.filterwarnings("ignore:convert leaves")

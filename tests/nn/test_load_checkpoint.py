@@ -198,6 +198,13 @@ def test_stacked_experts(tmp_path):
     with pytest.raises(ValueError, match="of layers that hold codes \\(none; freeze with keep_we"):
         load_checkpoint(model, checkpoint)
     load_checkpoint(freeze(model, keep_weight=False), checkpoint)
+    other = {
+        name: schemes.quantize(np.ones((2, 24, 64), np.float32), "mxfp4") for name in checkpoint
+    }
+    with pytest.raises(
+        ValueError, match=r"down_proj: weight must have shape \(3, 24, 64\) and axis"
+    ):
+        load_checkpoint(model, other)
     for name in ("down_proj", "gate_up_proj"):
         want = checkpoint[f"experts.{name}"].dequantize()
         for i, layer in enumerate(getattr(model["experts"], f"quantized_{name}")):
@@ -260,3 +267,12 @@ def test_what_stays_on_the_device_meta_is_said():
     ):
         load_checkpoint(model, of((8, 64), "mxfp8_e4m3:ceil"))
     assert not model["own"].weight.is_meta
+
+
+def test_codes_of_no_layout_are_not_values(tmp_path):
+    for codes in (numbers(9, 16, 64).view(torch.int8), float8(16, 64)):
+        save_file({"0.weight": codes}, tmp_path / "model.safetensors")
+        with pytest.raises(
+            ValueError, match=r"0.weight must have a dtype of the kind of torch.floa"
+        ):
+            load_checkpoint(nn.Sequential(nn.Linear(64, 16)), tmp_path)

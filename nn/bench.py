@@ -376,6 +376,15 @@ def lines(
         yield from calls(sizes.device)
 
 
+def _check_rows(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.json is not None and options.only != "rows":
+        parser.error("--json must stand with --only rows")
+    if options.json is not None and not options.json.resolve().parent.is_dir():
+        parser.error(f"--json must be a file in a directory that exists, not {options.json}")
+    if options.only == "rows" and options.model != "mlp":
+        parser.error(f"--only rows must be of --model mlp, not {options.model}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m mxdot.nn.bench", description=__doc__)
@@ -397,10 +406,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         value = getattr(options, name)
         if value < 128 or value % 128:
             parser.error(f"--{name} must be a multiple of 128, not {value}")
-    if options.json is not None and options.only != "rows":
-        parser.error("--json must stand with --only rows")
-    if options.only == "rows" and options.model != "mlp":
-        parser.error(f"--only rows must be of --model mlp, not {options.model}")
+    _check_rows(parser, options)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no CUDA GPU: --device cpu shows the tables without one")
     shape = options.width, options.hidden, options.tokens

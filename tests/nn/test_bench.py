@@ -107,6 +107,12 @@ def test_refusals(option, value, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_written(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        networks.main((*SMALL, "--only", "rows", "--json", str(tmp_path / "none" / "x.json")))
+    assert "--json must be a file in a directory that exists, not" in capsys.readouterr().err
+
+
 def test_a_step_has_gradients():
     sizes = networks.Sizes(128, 128, 128, "cpu", False)
     made = networks.convert(networks.network(sizes), networks.TRAINED["mxfp8, float8"][0])

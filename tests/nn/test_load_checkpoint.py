@@ -178,6 +178,10 @@ def test_tensors_of_files_of_this_package(recipe, tmp_path):
         assert torch.equal(mine.weight.data.dequantize(), other.weight.data.dequantize())
 
 
+class Stack(nn.Module):
+    _apply_gate = None
+
+
 def test_stacked_experts(tmp_path):
     blocks, exponents = numbers(256, 3, 24, 2, 16), numbers(20, 3, 24, 2) + 110
     tensors = {"experts.down_proj_blocks": blocks, "experts.down_proj_scales": exponents}
@@ -186,13 +190,11 @@ def test_stacked_experts(tmp_path):
         for name, part in tensors.items()
     }
     save_file(tensors, tmp_path / "model.safetensors")
-    module = nn.Module()
+    module = Stack()
     module.num_experts, module.has_gate, module.has_bias = 3, True, False
     module.is_transposed, module.has_post_expert_norm = False, False
-    module._apply_gate = None
     module.gate_up_proj = nn.Parameter(torch.randn(3, 96, 64))
     module.down_proj = nn.Parameter(torch.randn(3, 24, 64))
-    type(module)._apply_gate = None
     checkpoint = Checkpoint(tmp_path)
     model = nn.ModuleDict({"experts": MXExperts(module, Recipe("e2m1", None, None))})
     with pytest.raises(ValueError, match="of layers that hold codes \\(none; freeze with keep_we"):

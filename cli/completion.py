@@ -44,6 +44,7 @@ OPTIONS: dict[str, Names] = {
     "--unit": accumulators,
     "--match": accumulators,
     "--format": formats,
+    "--attention": formats,
     "--process": processes,
     "--netlist": processes,
 }

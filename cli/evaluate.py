@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "end to end; results are kept, and a run that was cut off goes on",
     )
     parser.add_argument(
+        "--attention",
+        metavar="FORMAT",
+        help="attention's products take part, with operands of this format (e4m3, bf16, ...)",
+    )
+    parser.add_argument(
         "--skip",
         default="",
         metavar="NAME,...",
@@ -116,13 +122,20 @@ def run(args: argparse.Namespace) -> int:
     output_directory("output", args.output)
     check_json_file(args)
     if args.machine is not None:
-        named = machine_recipes(names_in(args.machine))
+        named = _attending(args, machine_recipes(names_in(args.machine)))
         return run_resumable(lambda: _machines(args, named), args.output)
     named = recipes(*chosen(args, RECIPE if args.recipe is None else args.recipe))
     if args.accumulator is not None:
-        every = accumulator_recipes(named, accumulators(args.accumulator))
+        every = _attending(args, accumulator_recipes(named, accumulators(args.accumulator)))
         return run_resumable(lambda: _accumulators(args, every), args.output)
-    return _recipes(args, named)
+    return _recipes(args, _attending(args, named))
+
+
+def _attending(args: argparse.Namespace, named: "Mapping[str, Recipe]") -> "Mapping[str, Recipe]":
+    """The recipes with the format of attention that is given."""
+    if args.attention is None:
+        return named
+    return {name: replace(recipe, attention=args.attention) for name, recipe in named.items()}
 
 
 def _recipes(args: argparse.Namespace, named: "Mapping[str, Recipe]") -> int:
@@ -197,7 +210,7 @@ def _end_to_end(
 def _network(args: argparse.Namespace) -> "Network":
     from ..nn.networks import load_network
 
-    return load_network(
+    network = load_network(
         args.model,
         device=args.device,
         text=args.text,
@@ -206,6 +219,15 @@ def _network(args: argparse.Namespace) -> "Network":
         length=LENGTH if args.length is None else args.length,
         seed=0 if args.seed is None else args.seed,
     )
+    choose = getattr(network.model, "set_attn_implementation", None)
+    if args.attention is not None and choose is not None:
+        try:
+            choose("sdpa")  # which recipes take part in
+        except ValueError as error:
+            raise ValueError(
+                f"attention of the model has no sdpa: {one_line(str(error))}"
+            ) from None
+    return network
 
 
 def _told(args: argparse.Namespace) -> Callable[[str], None]:

@@ -35,6 +35,7 @@ REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 FEW_ROWS = {"triton": ".kernels.few_rows", "torch": ".ops.few_rows"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
+WEIGHT_VALUES = {"triton": ".kernels.weight_values", "torch": ".schemes.weight_values"}
 MATMUL = {"triton": ".kernels.matmul", "torch": ".accumulators", "silicon": ".hardware.silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")

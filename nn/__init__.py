@@ -1,6 +1,7 @@
 """mxdot.nn: layers of networks whose products are mxdot.gpu's, recipes, conversion, calibration."""
 
 from .calibrate import calibrate
+from .checkpoints import load_checkpoint
 from .convert import convert, freeze, quantize_
 from .evaluate import Evaluation, evaluate
 from .experts import MXExperts
@@ -22,6 +23,7 @@ __all__ = [
     "evaluate",
     "freeze",
     "kernel_of",
+    "load_checkpoint",
     "quantize_",
     "quantized_init",
 ]

@@ -1,7 +1,9 @@
 """Networks in each recipe against bfloat16, in one run: `python -m mxdot.nn.bench`.
 
 An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
-a training step, forward and backward; then the cost of small calls. With `--model llama` a Llama
+a training step, forward and backward; then the cost of small calls. `--only rows` is one run of
+every recipe with 1, 16, 512 and 2048 rows (as CUDA graphs), which begins no network after
+`--seconds`; `--json FILE` keeps its figures. With `--model llama` a Llama
 of `transformers`, frozen: prefill of many tokens, and tokens decoded as a CUDA graph. Every network
 has the weights of the bfloat16 one, and a run ends where the cosine of the two outputs is too
 small. Memory is what a network holds and, in brackets, the most that is allocated while it runs, on
@@ -10,12 +12,15 @@ a CUDA device; on others it is counted in bytes of parameters, and speeds mean l
 
 import argparse
 import gc
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +29,9 @@ from ..gpu.bench.timing import graphed, milliseconds
 from ..gpu.ops.matmul import matmul
 from ..gpu.ops.mx_matmul import mx_matmul
 from ..gpu.ops.quantize import quantize
+from ..model.errors import one_line
 from .convert import convert, freeze
-from .linear import MXLinear
+from .linear import MXLinear, kernel_of
 from .recipe import Recipe
 from .recipes import RECIPES
 
@@ -59,6 +65,7 @@ TRAINED = {
         Recipe(*FP8_ROWS, saved="quantized", accumulator="float8"),
         0.995,
     ),
+    "nvfp4": (RECIPES["nvfp4"], 0.97),
 }
 LLAMA = {
     "mxfp8, values": (Recipe(), 0.98),
@@ -70,6 +77,20 @@ LLAMA = {
     "mxfp4 weights": (Recipe("e2m1", None), 0.85),
     "nvfp4": (RECIPES["nvfp4"], 0.85),
 }
+EVERY = {
+    **{name: FROZEN[name] for name in ("mxfp8, values", "mxfp8, float8")},
+    "nvfp4": (RECIPES["nvfp4"], 0.95),
+    "nvfp4 weights": (Recipe("nvfp4", None), 0.97),
+    "mxfp4 weights": (Recipe("e2m1", None, None), 0.97),
+    **FEW,
+    "fp8 by row, values": (Recipe(*FP8_ROWS), 0.995),
+    **FROZEN,
+    "mxfp6 weights": (Recipe("e2m3", None, None), 0.99),
+    "mxint8": (Recipe("int8", "int8"), 0.995),
+    "int8 weights by channel": (Recipe("int8_channel", None), 0.995),
+    "int4_g128 weights, fp8 by row": (Recipe("int4_g128", "fp8_e4m3_row"), 0.97),
+}
+ROWS, SECONDS = (1, 16, 512, 2048), 240
 LLAMA_LAYERS, VOCABULARY, SEQUENCE, HEAD = 4, 32000, 2048, 128
 FEW_ROWS = (1, 4, 16)
 DECODED = (1, 16)
@@ -228,12 +249,69 @@ def table(
     for name, (recipe, least) in recipes.items():
         torch.compiler.reset()
         measured = measure(sizes, recipe, rows, trains)
-        cosine = nn.functional.cosine_similarity(
-            measured.output.flatten(), base.output.flatten(), 0
-        )
-        if not float(cosine) >= least:
-            sys.exit(f"{title}, {name}: cosine {float(cosine):.4f} is not at least {least}")
-        yield _line(f"{title}: {name}", measured, base, float(cosine))
+        cosine = _cosine(measured.output, base.output)
+        if not cosine >= least:
+            sys.exit(f"{title}, {name}: cosine {cosine:.4f} is not at least {least}")
+        yield _line(f"{title}: {name}", measured, base, cosine)
+
+
+def by_rows(sizes: Sizes, seconds: float, record: list[dict[str, Any]]) -> Iterator[str]:
+    """Lines on every recipe with few and many rows, each network frozen once; a `record` of each.
+
+    Recipes that would begin after `seconds` are named in a last line.
+    """
+    start, left = time.perf_counter(), []
+    base: dict[int, Measured] = {}
+    for name, (recipe, least) in {"bfloat16": (None, 0.999), **EVERY}.items():
+        if time.perf_counter() - start > seconds:
+            left.append(name)
+            continue
+        before = _allocated(sizes)
+        made = network(sizes)
+        if recipe is not None:
+            freeze(convert(made, recipe), keep_weight=False)
+        resident = _allocated(sizes) - before if sizes.device == "cuda" else held(made)
+        for rows in ROWS if sizes.device == "cuda" else ROWS[:2]:
+            about = {"recipe": name, "rows": rows, "bytes": resident}
+            try:
+                measured = _frozen_rows(sizes, made, rows, resident)
+            except Exception as error:  # others are measured in any case
+                if recipe is None:
+                    raise
+                reason = one_line(f"{type(error).__name__}: {error}")
+                record.append({**about, "is_right": False, "error": reason})
+                yield f"| {name}, {rows}: {reason} |"
+                continue
+            against = base.setdefault(rows, measured)
+            cosine = _cosine(measured.output, against.output)
+            kernel = "library" if recipe is None else kernel_of(made[0], rows)
+            record.append(
+                {
+                    **about,
+                    "milliseconds": measured.time,
+                    "times_as_fast": against.time / measured.time,
+                    "cosine": cosine,
+                    "kernel": kernel,
+                    "is_right": cosine >= least,
+                }
+            )
+            yield _line(f"{name}, {rows}: {kernel}", measured, against, cosine)
+        del made
+    if left:
+        yield f"\nNot begun after {seconds:.0f} s: {', '.join(left)}"
+
+
+def _frozen_rows(sizes: Sizes, made: nn.Module, rows: int, resident: int) -> Measured:
+    torch.compiler.reset()
+    compiled = torch.compile(made, dynamic=False) if sizes.compiled else made
+    work = partial(_run, compiled, inputs(sizes, rows, False))
+    output = work().detach()[:CHECKED].float()
+    took = _milliseconds(graphed(work) if sizes.device == "cuda" else work, sizes.device)
+    return Measured(took, resident, resident, output)
+
+
+def _cosine(x: Tensor, y: Tensor) -> float:
+    return float(nn.functional.cosine_similarity(x.flatten(), y.flatten(), 0))
 
 
 def _line(what: str, measured: Measured, base: Measured, cosine: float) -> str:
@@ -269,10 +347,18 @@ def calls(device: str) -> Iterator[str]:
         yield f"| {name} | {best / count * 1e6:.0f} |"
 
 
-def lines(sizes: Sizes, only: str | None = None) -> Iterator[str]:
-    """The tables, in Markdown."""
+def lines(
+    sizes: Sizes,
+    only: str | None = None,
+    seconds: float = SECONDS,
+    record: list[dict[str, Any]] | None = None,
+) -> Iterator[str]:
+    """The tables, in Markdown; of ``rows`` also a record of each line."""
     yield "| network | ms | times as fast | MiB held (most) | of bfloat16's | cosine |"
     yield "|---|---|---|---|---|---|"
+    if only == "rows":
+        yield from by_rows(sizes, seconds, [] if record is None else record)
+        return
     if sizes.model == "llama":
         for rows in DECODED if only in (None, "few") else ():
             yield from table(sizes, f"decode, {rows}", LLAMA, rows, False)
@@ -290,6 +376,15 @@ def lines(sizes: Sizes, only: str | None = None) -> Iterator[str]:
         yield from calls(sizes.device)
 
 
+def _check_rows(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.json is not None and options.only != "rows":
+        parser.error("--json must stand with --only rows")
+    if options.json is not None and not options.json.resolve().parent.is_dir():
+        parser.error(f"--json must be a file in a directory that exists, not {options.json}")
+    if options.only == "rows" and options.model != "mlp":
+        parser.error(f"--only rows must be of --model mlp, not {options.model}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m mxdot.nn.bench", description=__doc__)
@@ -300,7 +395,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--tokens", type=int, default=8192, help="rows of an input (default 8192)")
     add("--device", choices=("cuda", "cpu"), default="cuda")
     add("--eager", action="store_true", help="do not compile the networks")
-    add("--only", choices=("frozen", "few", "train", "calls"), help="one part of the table")
+    add("--only", choices=("frozen", "few", "train", "calls", "rows"), help="one part of the table")
+    seconds = f"with --only rows: begin no network after these (default {SECONDS})"
+    add("--seconds", type=float, default=SECONDS, help=seconds)
+    add("--json", type=Path, metavar="FILE", help="with --only rows: keep the figures in a file")
     options = parser.parse_args(arguments)
     if options.hidden is None:
         options.hidden = 14336 if options.model == "llama" else 16384
@@ -308,6 +406,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         value = getattr(options, name)
         if value < 128 or value % 128:
             parser.error(f"--{name} must be a multiple of 128, not {value}")
+    _check_rows(parser, options)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no CUDA GPU: --device cpu shows the tables without one")
     shape = options.width, options.hidden, options.tokens
@@ -315,8 +414,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     shape = f"{sizes.width} x {sizes.hidden}"
     print(f"{name}, PyTorch {torch.__version__}, {sizes.model} of {shape}\n", flush=True)
-    for line in lines(sizes, options.only):
-        print(line, flush=True)
+    record: list[dict[str, Any]] = []
+    try:
+        for line in lines(sizes, options.only, options.seconds, record):
+            print(line, flush=True)
+    finally:
+        if options.json is not None:  # of a run that was cut off, too
+            versions = {"device": name, "torch": torch.__version__}
+            network_of = {"width": sizes.width, "hidden": sizes.hidden}
+            text = json.dumps({**versions, **network_of, "rows": record}, indent=1)
+            options.json.write_text(f"{text}\n")
+    wrong = [f"{each['recipe']} of {each['rows']} rows" for each in record if not each["is_right"]]
+    if wrong:
+        sys.exit(f"errors, or cosines that are too small: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

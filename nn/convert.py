@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 
+from .attention import set_attention
 from .experts import MXExperts, is_stacked
 from .linear import MXLinear, as_recipe
 from .recipe import Recipe, layer_names
@@ -36,6 +37,8 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     convolutions, recurrent layers, and what seems to have products of its own. Products with the
     weight of another module, or with a buffer, are not seen: `evaluate` names layers that are never
     called.
+    A recipe with a format of `attention` has it in every call of
+    torch.nn.functional.scaled_dot_product_attention that a forward pass of the model makes.
     skip: names, as `model.named_modules()` gives them, of layers that stay in high precision
     without a warning, in addition to the recipe's own, with the wildcards of fnmatch: ``lm_head``,
     ``blocks.0.*``.
@@ -79,6 +82,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
             model.set_submodule(name, made[id(module)])
     for module in model.modules():
         turn_off_fused_path(module)
+    set_attention(model, recipe)
     return model
 
 

@@ -11,9 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from ..model.errors import choice
+from . import attention
+from .attention import observed
 from .batches import Batch, check_batches, evaluation_mode, run
 from .experts import MXExperts
 from .linear import MXLinear
+from .recipe import Recipe
 
 METRICS = {"sqnr": "SQNR, dB", "cosine": "cosine", "mse": "MSE"}
 FORMATS = {"sqnr": "{:.1f}", "cosine": "{:.6f}", "mse": "{:.3g}"}
@@ -125,6 +128,7 @@ def _shown(errors: OutputErrors, metric: str) -> str:
 
 
 Calls = dict[str, list[tuple[tuple[Tensor, ...], Tensor]]]
+AttentionCalls = list[tuple[Recipe | None, tuple[Any, ...], dict[str, Any], Tensor]]
 
 
 def evaluate(
@@ -139,6 +143,7 @@ def evaluate(
     uncompiled; the outputs of one batch are kept at a time.
     metric: ``sqnr``, ``cosine`` or ``mse``. Of an output that is a tuple, a list or a mapping the
     first tensor counts.
+    Calls of attention by a recipe's format count as layers, ``attention 1`` and so on.
     Layers that no batch called are left out; a UserWarning names them: something may read their
     weight, in high precision.
     Raises TypeError or ValueError, naming the argument, for anything else.
@@ -153,12 +158,14 @@ def evaluate(
         raise ValueError("model must have an MXLinear to evaluate, not none")
     others = _others(layers, reference)
     errors = {name: LayerErrors(name, layer.kernel) for name, layer in layers.items()}
+    attended: dict[str, LayerErrors] = {}
     whole = OutputErrors()
     with evaluation_mode(model, reference):
         for index, batch in enumerate(batches):
-            reference_output, wanted = _observed(reference, others, batch, index)
-            output, calls = _observed(model, layers, batch, index)
+            reference_output, wanted, there = _observed(reference, others, batch, index)
+            output, calls, here = _observed(model, layers, batch, index)
             _compare(errors, layers, calls, wanted)
+            _compare_attention(attended, here, there)
             whole.add(first_tensor(output), first_tensor(reference_output))
     if not whole.count:
         raise ValueError("batches must hold at least one batch with an output, not none")
@@ -170,7 +177,13 @@ def evaluate(
             "multiply by their weight, in high precision",
             stacklevel=2,
         )
-    return Evaluation(called, whole, metric)
+    if attention.has_attention(model) and not attended:
+        warnings.warn(
+            "evaluate leaves out attention, which model never computes by "
+            "scaled_dot_product_attention: it stays in high precision",
+            stacklevel=2,
+        )
+    return Evaluation((*called, *attended.values()), whole, metric)
 
 
 def _layers(model: nn.Module) -> dict[str, MXLinear | MXExperts]:
@@ -198,10 +211,12 @@ def _others(layers: Mapping[str, nn.Module], reference: nn.Module) -> dict[str, 
 
 def _observed(
     model: nn.Module, layers: Mapping[str, nn.Module], batch: Batch, index: int
-) -> tuple[Any, Calls]:
-    """The output, and what came into the layers and out of them, call by call."""
+) -> tuple[Any, Calls, AttentionCalls]:
+    """The output, and what came into the layers, and attention, and out of them, call by call."""
     calls: Calls = {name: [] for name in layers}
+    attended: AttentionCalls = []
     with ExitStack() as stack:
+        stack.enter_context(observed(lambda *call: attended.append(call)))
         for name, layer in layers.items():
 
             def record(
@@ -213,7 +228,7 @@ def _observed(
 
             handle = layer.register_forward_hook(record, with_kwargs=True)
             stack.callback(handle.remove)
-        return run(model, batch, index), calls
+        return run(model, batch, index), calls, attended
 
 
 def _compare(
@@ -240,6 +255,28 @@ def _compare(
             if layer.keeps_weight:
                 dtype = layer.dtype if isinstance(layer, MXExperts) else layer.weight.dtype
             of_layer.alone.add(layer(x.to(dtype), *routes), there)
+
+
+def _compare_attention(
+    errors: dict[str, LayerErrors], results: AttentionCalls, references: AttentionCalls
+) -> None:
+    """Compare calls of attention by a recipe with the reference's of the same number."""
+    if all(recipe is None for recipe, *_ in results):
+        return
+    if len(results) != len(references):
+        raise ValueError(
+            f"model must call attention as often as reference, {len(references)} times, not "
+            f"{len(results)}"
+        )
+    for number, (call, other) in enumerate(zip(results, references, strict=True), 1):
+        (recipe, _, _, here), (_, args, kwargs, there) = call, other
+        if recipe is None:
+            continue
+        name = f"attention {number}"
+        if name not in errors:
+            errors[name] = LayerErrors(name, attention.kernel_name(recipe, here.device))
+        errors[name].within.add(here, there)
+        errors[name].alone.add(attention.attention(recipe, *args, **kwargs), there)
 
 
 def first_tensor(output: Any) -> Tensor:

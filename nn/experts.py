@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import grouped_mm
 
+from ..gpu.checks import is_dtensor
 from ..model.accumulators import Accumulator
 from ..model.errors import flag
 from . import kept
@@ -47,6 +48,24 @@ def projections(module: Any) -> tuple[str, str]:
     return ("gate_up_proj" if module.has_gate else "up_proj"), "down_proj"
 
 
+class Stacked:
+    """Codes of a frozen stacked weight, which `kept` keeps as it does an MXLinear's."""
+
+    mark: kept.Mark | None = None
+    frozen: Tensor | list[Operand] | None = None  # values in a stack, or the codes of each expert
+
+    def __init__(self, experts: nn.Module, name: str) -> None:
+        self.experts, self.name = experts, name
+
+    @property
+    def weight(self) -> Any:
+        """The floats, or what stands in their place."""
+        return self.experts._parameters.get(self.name, getattr(self.experts, self.name))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "mark": None}  # of this process
+
+
 class MXExperts(nn.Module):
     """A drop-in for a module of stacked experts, with its parameters and its state_dict.
 
@@ -58,8 +77,7 @@ class MXExperts(nn.Module):
     """
 
     is_frozen: bool = False
-    frozen: dict[str, Tensor | list[Operand]]
-    marks: dict[str, tuple[Tensor, tuple[int, int]]]  # Parameters of `frozen`, as they were
+    frozen: dict[str, Stacked]
 
     def __init__(self, experts: Any, recipe: Recipe | None = None) -> None:
         """experts: the module that this one stands for; parameters are shared, not copied."""
@@ -74,7 +92,7 @@ class MXExperts(nn.Module):
         for kind in ("_parameters", "_buffers", "_modules"):
             own[kind] = dict(own[kind])
         self.__dict__.update(own)
-        self.kind, self.recipe, self.frozen, self.marks = type(experts), recipe, {}, {}
+        self.kind, self.recipe, self.frozen = type(experts), recipe, {}
 
     # Weights --------------------------------------------------------------------------------------
 
@@ -98,8 +116,9 @@ class MXExperts(nn.Module):
         first = self._held(projections(self)[0])
         if isinstance(first, nn.ModuleList):
             return f"experts: {kernel_of(first[0])}"
-        stacked = [x for x in self.frozen.values() if not isinstance(x, list)]
-        if stacked and all(_is_aligned(x, x.dtype) for x in stacked):
+        codes = [each.frozen for each in self.frozen.values()]
+        stacks: list[Any] = [x for x in codes if isinstance(x, Tensor)]
+        if codes and len(stacks) == len(codes) and all(_is_aligned(x, x.dtype) for x in stacks):
             return "grouped_mm (torch)"
         return f"experts: {kernel_name(self.recipe, self._rule(first), first.device)}"
 
@@ -118,54 +137,50 @@ class MXExperts(nn.Module):
     def freeze(self, keep_weight: bool = True) -> "MXExperts":
         """Quantise the weights once, for inference, as `MXLinear.freeze` does.
 
-        A pass that is not compiled quantises changed weights again, except those changed through
-        ``weight.data`` in place, as by ``weight.data.mul_``: freeze again after these.
         keep_weight: False makes of each weight an nn.ModuleList of MXLinear, one for each expert,
         which hold codes alone, and which the state_dict has as ``quantized_down_proj.0.weight``.
         """
         flag("keep_weight", keep_weight)
+        names = projections(self) if self.keeps_weight else ()
+        whole = not any(is_dtensor(getattr(self, name)) for name in names)
+        if not (keep_weight or whole):
+            raise ValueError("keep_weight must be True of a weight that is a DTensor, not False")
         self.is_frozen = True
-        if not self.keeps_weight:
-            return self
-        made = {}
-        for name in projections(self):
+        self._unwatch()
+        for name in names:
             weight = getattr(self, name).requires_grad_(False)
-            if keep_weight:
-                self._keep(name, weight)
-            else:
-                parts = self._experts_of(weight.detach())
-                made[name] = nn.ModuleList(map(self._layer, parts))
-        for name, layers in made.items():
-            delattr(self, name)
-            self.add_module(CODES + name, layers)
-        if made:
-            self.frozen, self.marks = {}, {}
+            if not keep_weight:
+                layers = nn.ModuleList(map(self._layer, self._experts_of(weight.detach())))
+                delattr(self, name)
+                self.add_module(CODES + name, layers)
+                continue
+            own = self.frozen[name] = Stacked(self, name)
+            if whole:  # else the next pass has it whole
+                own.frozen = self._frozen(weight.detach())
+            kept.watch(own)
         return self
 
     def unfreeze(self) -> "MXExperts":
         """Forget the quantised weights; the weights take gradients. ValueError if not kept."""
         if not self.keeps_weight:
             raise ValueError("unfreeze must be of experts frozen with keep_weight=True, not False")
+        self._unwatch()
         for name in projections(self):
             getattr(self, name).requires_grad_(True)
-        self.is_frozen, self.frozen, self.marks = False, {}, {}
+        self.is_frozen = False
         return self
 
-    def _keep(self, name: str, weight: Tensor) -> None:
-        self.frozen[name] = self._frozen(weight.detach())
-        self.marks[name] = weight, kept.place(weight)
+    def _unwatch(self) -> None:
+        for own in self.frozen.values():
+            kept.unwatch(own)
+        self.frozen = {}
 
     def _codes(self, name: str) -> Tensor | list[Operand] | None:
-        """Codes of a frozen weight, new ones where it is changed; None where there are none."""
-        if name not in self.frozen or torch.compiler.is_compiling():
-            return self.frozen.get(name)
-        weight = getattr(self, name)
-        if not isinstance(weight, nn.Parameter):  # of this pass alone, by `functional_call`
-            return self._frozen(weight.detach())
-        before, mark = self.marks[name]
-        if before is not weight or mark != kept.place(weight):
-            self._keep(name, weight)
-        return self.frozen[name]
+        """Codes of a frozen weight; None where there are none."""
+        if name not in self.frozen:
+            return None
+        own = self.frozen[name]
+        return kept.codes(own, own.weight.detach(), self._frozen)
 
     def _frozen(self, weight: Tensor) -> Tensor | list[Operand]:
         rule = self._rule(weight)
@@ -189,11 +204,29 @@ class MXExperts(nn.Module):
         if param is not None and name in self.frozen:
             self.freeze()
 
+    def __getstate__(self) -> Any:
+        """The state of a copy, whose codes are those of its weights."""
+        if any(kept.is_changed(own) for own in self.frozen.values()):
+            self.freeze()
+        return super().__getstate__()
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        # A shallow copy has Parameters of its own to lose.
+        codes = {name: own.frozen for name, own in self.frozen.items()}
+        self.frozen = {}
+        for name, frozen in codes.items():
+            own = self.frozen[name] = Stacked(self, name)
+            own.frozen = frozen
+            kept.watch(own)
+
     def _apply(self, fn: Any, recurse: bool = True) -> "MXExperts":
+        self._unwatch()
         super()._apply(fn, recurse)
         return self.freeze() if self.is_frozen else self
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._unwatch()
         super()._load_from_state_dict(*args, **kwargs)
         if self.is_frozen:
             self.freeze()

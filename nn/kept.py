@@ -3,12 +3,16 @@
 A frozen layer multiplies by codes made once. A change of its floats reaches it in two ways: methods
 of the Parameter that change it, and its `data`, tell the layer at once; the version of the tensor
 tells every pass that is not compiled.
+
+Another tensor may stand in the weight's place. While the weight is still somewhere, as in
+`torch.func.functional_call`, the tensor counts for that pass alone. A Parameter that is there for
+good, as FSDP2's is once it has cut and gathered the weight, is kept as the weight was.
 """
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +25,17 @@ NO_WRITES = ("requires_grad_", "detach_", "share_memory_")
 IN_PLACE = ("__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")))
 
 
-class Keeping(Protocol):
-    """The attributes of `MXLinear` that kept weights need."""
+Mark = tuple[ReferenceType, int]  # a weight and its version
 
-    weight: Any
+
+class Keeping(Protocol):
+    """What keeps codes of a weight: an MXLinear, or a `Stacked` of experts."""
+
+    @property
+    def weight(self) -> Any: ...
+
     frozen: Any
-    mark: "tuple[int, int] | None"
+    mark: Mark | None
 
 
 class KeptWeight(nn.Parameter):
@@ -96,7 +105,7 @@ def note(layer: Keeping) -> None:
     """Take the weight for unchanged from here on, if it is a KeptWeight."""
     layer.mark = None
     if type(layer.weight) is KeptWeight:
-        layer.mark = place(layer.weight)
+        layer.mark = ref(layer.weight), version(layer.weight)
         LAYERS.setdefault(layer.weight, WeakSet()).add(layer)
 
 
@@ -123,9 +132,30 @@ def is_changed(layer: Keeping) -> bool:
     """Whether the weight that `watch` saw has other values, or may have."""
     if layer.mark is None or type(layer.weight) is not KeptWeight:
         return is_replaced(layer)
-    return place(layer.weight) != layer.mark
+    seen, version_seen = layer.mark
+    return seen() is not layer.weight or version_seen != version(layer.weight)
 
 
-def place(weight: Tensor) -> tuple[int, int]:
-    """Memory and version of a tensor."""
-    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+def version(weight: Tensor) -> int:
+    """Number of changes of a tensor; 0 where PyTorch does not count them."""
+    return 0 if weight.is_inference() else weight._version
+
+
+def codes(layer: Keeping, weight: Tensor, quantise: Callable[[Tensor], Any]) -> Any:
+    """Codes of the layer's weight, whose values are `weight`: kept ones, or new where it changed.
+
+    A compiled pass takes kept codes, which methods of the Parameter and its `data` take away.
+    """
+    if not torch.compiler.is_compiling():
+        if is_replaced(layer):
+            if layer.mark[0]() is not None or type(layer.weight) is not nn.Parameter:  # type: ignore
+                return quantise(weight)  # for this pass alone
+            watch(layer)
+            layer.frozen = None
+        elif is_changed(layer):
+            layer.frozen = None
+    if layer.frozen is None:
+        layer.frozen = quantise(weight)
+        if not torch.compiler.is_compiling():
+            note(layer)
+    return layer.frozen

@@ -15,6 +15,7 @@ from ..model.errors import flag, integer
 from ..model.schemes import Limits
 from . import kept, sharded
 from . import limits as static
+from .attention import check_recomputed
 from .multiply import BLOCK_SCALED, FAST, FLOAT8, Rule
 from .products import LayerProduct, dense_codes, frozen_weight
 from .quantizers import Operand, SchemeQuantizer
@@ -55,7 +56,7 @@ class MXLinear(nn.Linear):
 
     is_frozen: bool = False
     frozen: Operand | None = None  # kept with the weight, from the next pass at latest
-    mark: tuple[int, int] | None = None  # of the kept weight, as `kept` saw it
+    mark: kept.Mark | None = None  # of the kept weight, as `kept` saw it
     _of_part: bool = False  # whether that is of this rank's part of a weight
     _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
@@ -98,7 +99,8 @@ class MXLinear(nn.Linear):
         moving or casting the layer, and any other change of it by PyTorch quantises again (a
         compiled pass sees changes by the Parameter's own methods and its `data`). A weight that is
         a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole, and so
-        is one that became a DTensor since (`parallelize_module`); freeze again after changing it.
+        is one that became a DTensor since (`fully_shard`, `parallelize_module`); later passes keep
+        these codes: freeze again after changing it, except by `load_state_dict`.
         keep_weight: False puts the codes in the weight's place, as a Parameter that is a container
         (`MXTensor`, ...), filled up to whole groups. Results are the same, except of at most 16
         rows on CUDA, which are summed in another order. It is saved, loaded into such layers, moved
@@ -200,7 +202,7 @@ class MXLinear(nn.Linear):
         """The state of a copy, whose codes are those of its weight."""
         if kept.is_changed(self):
             self.freeze()
-        return super().__getstate__()
+        return {**vars(self), "mark": None}  # of this process
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
@@ -266,6 +268,7 @@ class MXLinear(nn.Linear):
         return made
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
+        check_recomputed(self.recipe)
         return self.add_bias(self.multiply(input))
 
     def multiply(self, x: Tensor) -> Tensor:
@@ -292,7 +295,7 @@ class MXLinear(nn.Linear):
         if self.is_frozen:
             weight = weight.detach()
             if not isinstance(weight, Container):
-                frozen = self._codes(weight)
+                frozen = kept.codes(self, weight, self._frozen_weight)
         # Of a frozen layer the backward pass alone looks at it.
         if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
             weight, weight_limit = static.within(self, "weight", weight, record)
@@ -303,19 +306,6 @@ class MXLinear(nn.Linear):
             rows, weight, *limits, features, frozen, self._rule, activation, self.recipe, dtype
         )
         return product.reshape(*x.shape[:-1], features)
-
-    def _codes(self, weight: Tensor) -> Operand:
-        """Codes of a frozen weight: those that are kept, or new ones where it is changed."""
-        compiling = torch.compiler.is_compiling()
-        if not compiling and kept.is_replaced(self):
-            return self._frozen_weight(weight)  # for this pass alone
-        if not compiling and kept.is_changed(self):
-            self.frozen = None
-        if self.frozen is None:
-            self.frozen = self._frozen_weight(weight)
-            if not compiling:
-                kept.note(self)
-        return self.frozen
 
     def add_bias(self, product: Tensor) -> Tensor:
         """`product` plus the bias, if there is one."""
@@ -420,7 +410,8 @@ def _takes_few(layer: MXLinear, rows: int) -> bool:
     kept = layer.frozen if layer.keeps_weight else layer.weight.data
     if not isinstance(kept, few_rows.Weights):
         return False
+    if layer.rule == FAST:
+        return True
     quantizer = layer.recipe.quantizer("activation")
-    if isinstance(quantizer, SchemeQuantizer) and few_rows.is_of_rows(quantizer.scheme):
-        return layer.rule in (FAST, FLOAT8) and few_rows.has_short_scales(kept)
-    return layer.rule == FAST
+    of_rows = isinstance(quantizer, SchemeQuantizer) and few_rows.is_of_rows(quantizer.scheme)
+    return layer.rule == FLOAT8 and of_rows and few_rows.has_short_scales(kept)

@@ -85,10 +85,8 @@ def multiply(
 
 
 def _values_of(b: Operand, dtype: torch.dtype) -> Tensor:
-    """Values of a weight. Schemes stay float32, so that sums equal those of kept values."""
-    if not isinstance(b, Codes):
-        return b
-    return b.dequantize() if isinstance(b, ScaledTensor) else b.dequantize(dtype)
+    """Values of a weight, those of codes rounded to float32 and once more to `dtype`."""
+    return b.dequantize(dtype) if isinstance(b, Codes) else b
 
 
 def _of_few_rows(a: Operand, b: Operand, accumulator: Rule, dtype: torch.dtype) -> Tensor | None:

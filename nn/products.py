@@ -132,9 +132,16 @@ def weight_codes(
     """The codes of a weight (N, K), filled up to whole groups; values where it has no format.
 
     limit: the magnitudes it is quantised within, or None.
+    """
+    return multiplied_codes(recipe.quantizer("weight").codes(weight, limit), recipe, rule)
+
+
+def multiplied_codes(codes: Operand, recipe: Recipe, rule: Accumulator | str) -> Operand:
+    """Codes as the kernel of a rule takes them, or as they are.
+
     INT4 weights of a fast weight-only product are packed, where the kernel takes their groups.
     """
-    codes = for_rule(recipe.quantizer("weight").codes(weight, limit), rule)
+    codes = for_rule(codes, rule)
     weight_only = rule == FAST and recipe.activation is None
     if weight_only and isinstance(codes, ScaledTensor) and packs(codes):
         return pack_weights(codes)
@@ -145,7 +152,11 @@ def dense_codes(
     weight: Tensor, recipe: Recipe, rule: Accumulator | str, limit: Tensor | None
 ) -> Operand:
     """Replacement of a weight (N, K): `weight_codes` without a gap between codes."""
-    codes = weight_codes(weight, recipe, rule, limit)
+    return without_gaps(weight_codes(weight, recipe, rule, limit))
+
+
+def without_gaps(codes: Operand) -> Operand:
+    """Codes of fewer than 8 bits packed, others as they are."""
     return pack_codes(codes) if isinstance(codes, MXTensor | ScaledTensor) else codes
 
 

@@ -45,6 +45,11 @@ def quantized_init(recipe: Recipe | None = None) -> Iterator[None]:
     recipe = as_recipe(recipe)
     if recipe.weight is None:
         raise ValueError("recipe must have a format or a scheme of weights, not None")
+    if recipe.attention is not None:
+        raise ValueError(
+            "attention must be None in quantized_init, whose networks convert does not see, not "
+            f"{recipe.attention}"
+        )
     if recipe.high_precision:
         raise ValueError(
             "high_precision must be empty for layers that have no names yet, not "

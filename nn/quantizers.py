@@ -218,7 +218,7 @@ class SchemeQuantizer:
     def codes(self, x: Tensor, limit: Tensor | None = None) -> ScaledTensor:
         whole, rng = whole_groups(x, self.scheme, self.columns), None
         if self.rounding == "stochastic":
-            rng = random_words(whole, whole.shape).to(torch.uint32)
+            rng, whole = random_words(whole, (2,)), whole.contiguous()  # a seed and an offset
         limits = self.limits if limit is None else limit
         return schemes.quantize(whole, self.text, limits=limits, rounding=self.rounding, rng=rng)
 

@@ -74,6 +74,10 @@ class Recipe:
     machine: a machine's name, or hardware and operands (``ampere-bf16``, ``mi300x-bf16``); its
     accumulator makes all three products, and roles that are ``e4m3``, the default, have the format
     of its operands.
+    attention: an element format of both operands of attention's two products, by name or an object
+    of mxdot.model, or None for PyTorch's attention (`mxdot.nn.attention` has its bits). An
+    accumulator of mxdot.model or a machine's makes these products too, and must take the format;
+    with others they are products of values.
     high_precision: names of layers that `convert` leaves alone, with the wildcards of fnmatch.
     saved: what a layer keeps of its input for the weight's gradient: ``input``, all of it, or
     ``quantized``, the codes and scales that are multiplied then; operands are the same.
@@ -113,6 +117,7 @@ class Recipe:
     margin: int = 0
     clipped_gradient: str = "straight_through"
     machine: str | None = None
+    attention: ElementFormat | str | None = None
 
     def __post_init__(self) -> None:
         self._set("block_size", integer("block_size", self.block_size, 1, LARGEST_BLOCK))
@@ -145,8 +150,12 @@ class Recipe:
         elif self.accumulator != FAST:
             self._set("accumulator", as_accumulator(self.accumulator))
             self._check_accumulator()
+        self._check_attention()
         # Made once: torch.compile reads them, and would not trace what makes a scheme.
-        self._set("_quantizers", {role: self._quantizer(role) for role in ROLES})
+        quantizers = {role: self._quantizer(role) for role in ROLES}
+        if self.attention is not None:
+            quantizers["attention"] = self._of_elements(str(self.attention), "nearest_even")
+        self._set("_quantizers", quantizers)
         mix = Hadamard.seeded(self.hadamard, self.hadamard_seed) if self.hadamard else None
         self._set("_mix", mix)
 
@@ -197,6 +206,22 @@ class Recipe:
         for role in ROLES:
             if getattr(self, role) == "e4m3":
                 self._set(role, fmt)
+
+    def _check_attention(self) -> None:
+        if self.attention is None:
+            return
+        fmt = element_format(self.attention, "attention")
+        if ELEMENTS.get(fmt.name) != fmt:
+            raise ValueError(
+                f"attention must be a format of {', '.join(ELEMENTS)}, or None, not {fmt.name}"
+            )
+        self._set("attention", fmt.name)
+        rule = self.attention_rule
+        if isinstance(rule, Accumulator):
+            try:
+                rule.check_formats(fmt, fmt)
+            except ValueError as error:
+                raise ValueError(f"attention must fit the accumulator: {error}") from None
 
     def _check_unscaled(self) -> None:
         for role in ROLES:
@@ -338,9 +363,7 @@ class Recipe:
         if not self.of_schemes:
             if value is None:
                 return Unquantized(self.block_size)
-            if value in UNSCALED:
-                return UnscaledQuantizer(value, self.block_size)
-            return MXQuantizer(value, self.block_size, self.scale_rule, self.rounding(role))
+            return self._of_elements(value, self.rounding(role))
         if value is None:
             return Unquantized(1)
         together = (role,) if role == "gradient" else ("activation", "weight")
@@ -350,8 +373,13 @@ class Recipe:
         rounding = self.rounding(role)
         return SchemeQuantizer(self._scheme(role), columns, None, rounding, self.once)
 
+    def _of_elements(self, name: str, rounding: str) -> Quantizer:
+        if name in UNSCALED:
+            return UnscaledQuantizer(name, self.block_size)
+        return MXQuantizer(name, self.block_size, self.scale_rule, rounding)
+
     def quantizer(self, role: str) -> Quantizer:
-        """Quantizer of `role`."""
+        """Quantizer of `role`, or of ``attention``."""
         return vars(self)["_quantizers"][role]
 
     def inference_accumulator(self, in_features: int) -> Accumulator | str:
@@ -364,6 +392,11 @@ class Recipe:
             if has_integer_sums(*pair, in_features):
                 return Int32()
         return self.accumulator
+
+    @property
+    def attention_rule(self) -> Accumulator | str:
+        """The accumulator of attention's products, or ``fast``."""
+        return self.accumulator if isinstance(self.accumulator, Accumulator) else FAST
 
     @property
     def transposed_rule(self) -> Accumulator | str:

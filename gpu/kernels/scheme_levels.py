@@ -1,6 +1,7 @@
 """Schemes of two levels, NVFP4 among them: a float32 scale of the tensor, 8-bit scales of groups.
 
-Used by `scheme_quantize`. One launch finds the largest magnitude, one makes scales and codes.
+Used by `scheme_quantize`. One launch finds the largest magnitude, one makes scales and codes, and
+the random words of stochastic rounding where a seed and an offset are given.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from torch import Tensor
 from ...model.formats import FLOAT32, FloatFormat
 from ...model.schemes.grouping import grid_shape
 from ...model.schemes.rules import AMAX
-from .arithmetic import INFINITY32
+from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import Codes, decode
 from .launch import Launch
 from .scheme_rows import LARGEST_BITS, Element, element_code
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 TILE = 4096  # elements of a program
 MOST_COLUMNS = 1024  # of a group
+MOST_STEPS = 512  # of an element from zero to the largest: with 32 more bits float64 has them
+OF_WORDS, OF_SEED = 1, 2  # sources of random words; 0 for none
 
 
 def takes(request: "SchemeQuantization") -> bool:
@@ -44,11 +47,24 @@ def takes(request: "SchemeQuantization") -> bool:
     last = request.axis in (-1, x.ndim - 1) and x.is_contiguous()
     room = scheme.room(0, scheme.elements[0])
     exact = np.float32(room) == room and room <= FLOAT32.largest_finite
-    return bool(small and eight and last and exact and scheme.poisoned_level == 1)
+    fits = small and eight and last and exact and scheme.poisoned_level == 1
+    return bool(fits and (request.rounding == "nearest_even" or _takes_words(request)))
 
 
-def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
-    """The work for requests like this one: codes and scales of x."""
+def _takes_words(request: "SchemeQuantization") -> bool:
+    """Whether the kernel rounds stochastically."""
+    element, words = request.scheme.elements[0], request.words
+    if request.rounding != "stochastic" or words is None or not isinstance(element, FloatFormat):
+        return False
+    steps = element.largest_finite * 2.0 ** (element.mantissa_bits - element.emin)
+    width = request.scheme.levels[1].granularity.columns or 1
+    return (
+        words.is_contiguous() and width % 4 == 0 and not element.is_integer and steps <= MOST_STEPS
+    )
+
+
+def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
+    """The work for requests like this one: codes and scales of x, by words where there are some."""
     scheme, shape, where = request.scheme, request.x.shape, request.device
     element, inner = scheme.elements[0], scheme.levels[1]
     height, width = inner.granularity.rows, inner.granularity.columns
@@ -57,6 +73,9 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
     assert isinstance(inner.format, FloatFormat)
     columns, rows = shape[-1], shape[:-1].numel()
     groups = rows // height * (columns // width)
+    random = 0
+    if request.words is not None:
+        random = OF_WORDS if request.words.dtype == torch.uint32 else OF_SEED
     constants = {"HEIGHT": height, "WIDTH": width, "GROUPS": TILE // (height * width)}
     grid = (triton.cdiv(groups, constants["GROUPS"]),)
     find = Launch(_find_largest, grid, **constants)
@@ -70,31 +89,41 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
         ELEMENT=Element.of(element),
         SCALE=Element.of(inner.format),
         CODES=Codes.of(inner.format, where),
+        RANDOM=random,
     )
     outer_shape, scales_shape = (
         grid_shape(shape, level.granularity.group((rows, columns)), -1) for level in scheme.levels
     )
 
-    def work(x: Tensor) -> list[Tensor]:
+    def work(x: Tensor, words: Tensor | None = None) -> list[Tensor]:
         largest = torch.zeros(1, dtype=torch.int32, device=where)
         find(x, largest, groups, columns)
         codes = torch.empty(shape, dtype=torch.uint8, device=where)
         outer = torch.empty(outer_shape, dtype=torch.float32, device=where)
         scales = torch.empty(scales_shape, dtype=torch.uint8, device=where)
-        make(x, largest, codes, outer, scales, groups, columns)
+        source = largest if words is None else words
+        make(x, source, largest, codes, outer, scales, groups, columns)
         return [codes, outer, scales]
 
     return work
 
 
 @triton.jit
-def _places(groups, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr):
-    """Groups of a program, a mask of the groups that exist, and the places of their elements."""
+def _places(
+    groups,
+    columns,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    GROUPS: tl.constexpr,
+    EACH: tl.constexpr = 1,
+):
+    """Groups of a program, a mask of the groups that exist, and the places of their elements, of
+    every EACH-th one of a row."""
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     across = columns // WIDTH
     row = group // across * HEIGHT
     first = row.to(tl.int64) * columns + group % across * WIDTH
-    inside = tl.arange(0, HEIGHT)[:, None] * columns + tl.arange(0, WIDTH)[None, :]
+    inside = tl.arange(0, HEIGHT)[:, None] * columns + tl.arange(0, WIDTH // EACH)[None, :] * EACH
     return group, group < groups, first[:, None, None] + inside[None, :, :]
 
 
@@ -120,8 +149,48 @@ def _find_largest(
 
 
 @triton.jit
+def _seeded_words(
+    seed, groups, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr
+):
+    """int64 words from 0 to 2^32 - 1 of a program's elements, as `seeded_words` has them."""
+    _, _, at = _places(groups, columns, HEIGHT, WIDTH, GROUPS, 4)
+    counter, offset = at // 4, tl.load(seed + 1)
+    low, high = (counter & 0xFFFFFFFF).to(tl.uint32), (counter >> 32).to(tl.uint32)
+    other_low = (offset & 0xFFFFFFFF).to(tl.uint32) + low * 0
+    other_high = ((offset >> 32) & 0xFFFFFFFF).to(tl.uint32) + low * 0
+    a, b, c, d = tl.philox(tl.load(seed), low, high, other_low, other_high)
+    words = tl.join(tl.join(a, c), tl.join(b, d))
+    return tl.reshape(words, (GROUPS, HEIGHT, WIDTH)).to(tl.int64)
+
+
+@triton.jit
+def _stochastic_code(value, scale, word, ELEMENT: tl.constexpr):
+    """uint8 codes of float32 `value` / float64 `scale`, rounded by int64 words.
+
+    The quotient in steps of the smallest element times 2^-32 has at most 42 bits. An estimate by
+    the inverse of the scale is off by one at most, which the remainder tells: products of 21 bits
+    and a scale, and the differences, are exact in float64.
+    """
+    M: tl.constexpr = ELEMENT.m
+    STEP: tl.constexpr = 2.0 ** (ELEMENT.emin - ELEMENT.m - 32)
+    size, step = tl.abs(value).to(tl.float64), scale * STEP
+    count = (size * (1.0 / step)).to(tl.int64)
+    rest = size - (count >> 21).to(tl.float64) * (step * 2097152.0)
+    rest = rest - (count & 2097151).to(tl.float64) * step
+    count += (rest >= step).to(tl.int64) - (rest < 0).to(tl.int64)
+    leading = (count >> 32).to(tl.float32).to(tl.int32, bitcast=True) >> FRACTION32
+    binade = tl.maximum(leading - BIAS32 - M, 0)
+    digits = (((count >> binade.to(tl.int64)) + word) >> 32).to(tl.int32)
+    # A carry out of the significand runs into the exponent field, as it should.
+    code = tl.minimum(digits + (binade << M), ELEMENT.largest)
+    code |= (value.to(tl.int32, bitcast=True) >> 31) & (1 << (ELEMENT.bits - 1))
+    return code.to(tl.uint8)
+
+
+@triton.jit
 def _make_codes(
     x,
+    words,
     largest,
     codes,
     outer,
@@ -137,6 +206,7 @@ def _make_codes(
     ELEMENT: tl.constexpr,
     SCALE: tl.constexpr,
     CODES: tl.constexpr,
+    RANDOM: tl.constexpr,
 ):
     amax = tl.load(largest).to(tl.float32, bitcast=True)
     ratio = tl.div_rn(amax, tl.full((), ROOM, tl.float32)).to(tl.int32, bitcast=True)
@@ -154,6 +224,13 @@ def _make_codes(
     tl.store(scales + group, tl.where(poisoned, NAN, code).to(tl.uint8), mask=there)
     scale = decode(code.to(tl.uint8), CODES).to(tl.float64) * whole.to(tl.float64)
     value = tl.where(poisoned[:, None, None], 0.0, value)
-    near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, None, None]).to(tl.float32)
-    made = element_code(value, near, (scale / ELEMENT.unit)[:, None, None], 0, ELEMENT, False)
+    if RANDOM == 0:
+        near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, None, None]).to(tl.float32)
+        made = element_code(value, near, (scale / ELEMENT.unit)[:, None, None], 0, ELEMENT, False)
+    else:
+        if RANDOM == 1:
+            word = tl.load(words + at, mask=there[:, None, None], other=0).to(tl.int64)
+        else:
+            word = _seeded_words(words, groups, columns, HEIGHT, WIDTH, GROUPS)
+        made = _stochastic_code(value, scale[:, None, None], word, ELEMENT)
     tl.store(codes + at, made, mask=there[:, None, None])

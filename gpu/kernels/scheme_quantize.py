@@ -58,15 +58,18 @@ def refusal(request: "SchemeQuantization") -> str | None:
     bits = sum(level.format.significand_bits for level in scheme.levels)
     if bits > MOST_SCALE_BITS:
         return f"scales must have at most {MOST_SCALE_BITS} significant bits, not {bits}"
-    if request.rounding != "nearest_even":
+    if request.rounding != "nearest_even" and not scheme_levels.takes(request):
         return f"rounding must be nearest_even, not {request.rounding}"
     if request.nonfinite != "poison":
         return f"nonfinite must be poison, not {request.nonfinite}"
     return device.refusal(request.device)
 
 
-def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]] | None:
-    """The work for requests like this one, given x; None where `run` does it each time."""
+def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]] | None:
+    """The work for requests like this one, given x, and words where there are some.
+
+    None where `run` does it each time.
+    """
     kernels = next((each for each in (scheme_rows, scheme_levels) if each.takes(request)), None)
     return None if kernels is None else kernels.prepare(request)
 

@@ -63,6 +63,8 @@ def takes(request: "SchemeQuantization") -> bool:
     level = scheme.levels[0]
     rows = level.granularity.rows == 1 and level.granularity.columns is None
     last = request.axis in (-1, x.ndim - 1)
+    if request.rounding != "nearest_even":
+        return False
     if not (rows and is_plain(scheme) and last and x.is_contiguous()) or request.limits:
         return False
     room = scheme.room(0, element)

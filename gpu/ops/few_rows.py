@@ -72,7 +72,8 @@ def few_rows_matmul(
     values = [part.contiguous() for part in parts.values()]
     about = " ".join(parts), kind, name, sizes, packed, [*weights.shape]
     out = x.dtype if out_dtype is None else out_dtype
-    return _few_rows(x, scales, values, *about, out, executor)
+    whole = None if scales is None else scales.contiguous()
+    return _few_rows(x, whole, values, *about, out, executor)
 
 
 def takes(x: Tensor, weights: Any) -> bool:

@@ -67,8 +67,8 @@ def quantize(
     or ``even`` (floor after rounding amax to the element's significand).
     nonfinite: ``poison`` gives a block that holds NaN or Inf the NaN scale and zero codes;
     ``element`` passes them as elements where the format has them.
-    rng: for ``stochastic`` rounding, a torch.Generator or one uint32 word per element (shape of
-    the padded `x`); other roundings ignore it.
+    rng: for ``stochastic`` rounding, a torch.Generator, one uint32 word per element (shape of the
+    padded `x`), or int64 (seed, offset) of `seeded_words`; other roundings ignore it.
     pad: append zeros up to a whole block; the result's `padding` says how many.
     executor: ``torch`` or ``triton``; None takes Triton on CUDA where it can, else PyTorch.
     The result is on the device of `x`, cut from its gradient.
@@ -163,6 +163,9 @@ def random_words(rng: Any, x: Tensor) -> Tensor:
     if isinstance(rng, torch.Generator):
         words = torch.empty(x.shape, dtype=torch.int32, device=x.device)
         return words.random_(-(2**31), 2**31, generator=rng).view(torch.uint32)
+    if is_seed(rng):
+        checks.same_device(x=x, rng=rng)
+        return seeded_words(rng, x.shape)
     if isinstance(rng, Tensor) and rng.dtype == torch.uint32 and rng.shape == x.shape:
         checks.same_device(x=x, rng=rng)
         return rng
@@ -173,6 +176,47 @@ def random_words(rng: Any, x: Tensor) -> Tensor:
         f"rng must be a torch.Generator or uint32 words of shape {tuple(x.shape)} "
         f"for stochastic rounding, not {given}"
     )
+
+
+def is_seed(rng: Any) -> bool:
+    """Whether `rng` is a seed and an offset for `seeded_words`."""
+    return isinstance(rng, Tensor) and rng.dtype == torch.int64 and rng.shape == (2,)
+
+
+PHILOX = ((0xD2511F53, 0x9E3779B9), (0xCD9E8D57, 0xBB67AE85))  # multipliers, and steps of the key
+ROUNDS, WORD = 10, 0xFFFFFFFF
+
+
+def seeded_words(seed: Tensor, shape: torch.Size) -> Tensor:
+    """uint32 words of a seed and an offset, int64 (2,), for the elements of a tensor of `shape`.
+
+    Element i of the tensor, counted along rows, has word i mod 4 of Philox4x32-10 (Salmon et al.,
+    SC 2011) with the seed as its key and (i div 4, offset) as its counter, low halves first.
+    """
+    count = shape.numel()
+    at = torch.arange((count + 3) // 4, device=seed.device)
+    key, offset = _halves(seed[0]), _halves(seed[1])
+    counter = [*_halves(at), *(part.expand(at.shape) for part in offset)]
+    for _ in range(ROUNDS):
+        high, low = zip(
+            *(_product(factor, x) for (factor, _), x in zip(PHILOX, counter[::2], strict=True)),
+            strict=True,
+        )
+        counter = [high[1] ^ counter[1] ^ key[0], low[1], high[0] ^ counter[3] ^ key[1], low[0]]
+        key = [(k + step) & WORD for k, (_, step) in zip(key, PHILOX, strict=True)]
+    return torch.stack(counter, dim=-1).flatten()[:count].reshape(shape).to(torch.uint32)
+
+
+def _halves(x: Tensor) -> list[Tensor]:
+    """Low and high 32 bits of int64."""
+    return [x & WORD, torch.bitwise_right_shift(x, 32) & WORD]
+
+
+def _product(factor: int, x: Tensor) -> tuple[Tensor, Tensor]:
+    """High and low 32 bits of factor x `x`, both below 2^32."""
+    low = factor * (x & 0xFFFF)
+    high = factor * torch.bitwise_right_shift(x, 16) + torch.bitwise_right_shift(low, 16)
+    return torch.bitwise_right_shift(high, 16), factor * x & WORD
 
 
 def refusal(_: Quantization) -> None:

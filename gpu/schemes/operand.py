@@ -2,11 +2,13 @@
 
 from torch import Tensor
 
+from ...model.schemes import array as array_model
 from ...model.schemes import operand as model
 from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand
 from ...model.schemes.regions import check_axis, check_shapes
 from .. import checks
+from ..chunks import chunk_size
 from ..tensors.scaled import ScaledTensor
 
 
@@ -22,9 +24,10 @@ def check_pair(a: ScaledTensor, b: ScaledTensor) -> None:
 
 def check_codes(array: Scaled[Tensor]) -> None:
     """ValueError for codes, zero points and selectors outside their range."""
-    model.check_codes(array, checks.integers)
+    array_model.check_codes(array, checks.integers, chunk_size(array.codes.device))
 
 
 def operand(array: Scaled[Tensor]) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis."""
-    return model.operand(array, checks.integers)
+    check_codes(array)
+    return model.operand(array)

@@ -28,7 +28,7 @@ from ..call_cache import Prepared, kind
 from ..chunks import chunk_size
 from ..names import known_scheme, named_scheme
 from ..operators import operator
-from ..ops.quantize import random_words
+from ..ops.quantize import is_seed, random_words, seeded_words
 from ..tensors.scaled import ScaledTensor
 
 PREPARED = Prepared()
@@ -38,8 +38,8 @@ PREPARED = Prepared()
 class SchemeQuantization:
     """A checked request, for executors. x: a float of any shape; `axis` not negative.
 
-    limits: a tensor holds magnitudes, and lies on the device of `x`. words: uint32 of the shape of
-    `x` for ``stochastic`` rounding, else None.
+    limits: a tensor holds magnitudes, and lies on the device of `x`. words: for ``stochastic``
+    rounding uint32 of the shape of `x`, or a seed and an offset, int64; else None.
     """
 
     x: Tensor
@@ -86,7 +86,8 @@ def quantize(
     limits: also float32 magnitudes in the shape of the outermost scales, on the device of `x`, of
     schemes without zero points: -m to m. Their values are not looked at; they must be finite and
     not negative.
-    rng: for ``stochastic`` rounding, a torch.Generator or one uint32 word per element of x.
+    rng: for ``stochastic`` rounding, a torch.Generator, one uint32 word per element of x, or int64
+    (seed, offset), whose words (`mxdot.gpu.ops.quantize.seeded_words`) kernels make as they round.
     executor: ``torch`` or ``triton``; None takes Triton on CUDA where it can, else PyTorch. All
     have the same bits.
     The result is on the device of `x`, cut from its gradient.
@@ -99,7 +100,10 @@ def quantize(
     values = checks.floats("x", x)
     axis = check_axis(tuple(values.shape), axis)
     check_values(tuple(values.shape))
-    words = random_words(rng, values) if rounding == "stochastic" else None
+    words = None
+    if rounding == "stochastic":
+        words = rng if is_seed(rng) else random_words(rng, values)
+        checks.same_device(x=values, rng=words)
     low, high, shape = _flat(limits)
     magnitudes = _magnitudes(limits, values, scheme, axis)
     made = (values, name, axis, low, high, shape, magnitudes, rounding, nonfinite, words, executor)
@@ -177,18 +181,20 @@ def _quantize(
         limits = Limits(*sides)
     rules = named_scheme(scheme), axis, limits, rounding, nonfinite
 
-    def run_anew(x: Tensor) -> list[Tensor]:
+    def run_anew(x: Tensor, words: Tensor | None = None) -> list[Tensor]:
         request = SchemeQuantization(x, *rules, words)
         return executors.run(executors.SCHEME_QUANTIZE, executor, request)
 
-    if limits is not None or words is not None:
-        return run_anew(x)
+    if limits is not None:
+        return run_anew(x, words)
 
-    def make() -> Callable[[Tensor], list[Tensor]]:
-        request = SchemeQuantization(x, *rules, None)
+    def make() -> Callable[..., list[Tensor]]:
+        request = SchemeQuantization(x, *rules, words)
         return executors.prepare(executors.SCHEME_QUANTIZE, executor, request) or run_anew
 
-    return PREPARED((scheme, axis, rounding, nonfinite, executor, *kind(x)), make)(x)
+    given = () if words is None else (words,)
+    kinds = [fact for each in (x, *given) for fact in kind(each)]
+    return PREPARED((scheme, axis, rounding, nonfinite, executor, *kinds), make)(x, *given)
 
 
 def refusal(request: SchemeQuantization) -> None:
@@ -198,5 +204,6 @@ def refusal(request: SchemeQuantization) -> None:
 def run(request: SchemeQuantization) -> list[Tensor]:
     """The executor ``torch``."""
     r = request
-    rules = (r.scheme, r.axis, r.bounds, r.rounding, r.nonfinite, r.words)
+    words = seeded_words(r.words, r.x.shape) if is_seed(r.words) else r.words
+    rules = (r.scheme, r.axis, r.bounds, r.rounding, r.nonfinite, words)
     return quantized_within(r.x, *rules, chunk_size(r.device)).arrays

@@ -79,18 +79,47 @@ class PackedWeights(Container):
         scales = along(self.scales, 1, groups).contiguous()
         return PackedWeights(words, scales, (self.shape[0], stop - start), self.group)
 
-    def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Values q x s (N, K), RNE in float32 and once more in a narrower `dtype`."""
+    def dequantize(
+        self, dtype: torch.dtype = torch.float32, *, executor: str | None = None
+    ) -> Tensor:
+        """Values q x s (N, K), RNE in float32 and once more in a narrower `dtype`.
+
+        executor: ``torch`` or ``triton``, as in `quantize`.
+        """
         checks.float_dtype("dtype", dtype)
-        tiles, groups, _ = self.scales.shape
-        axes = (tiles, *AXES[1:4], groups * self.group // CHUNK, *AXES[5:])
-        shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=self.device)
-        q = (torch.bitwise_right_shift(self.words[:, None], shifts) & 2**BITS - 1) - BIAS
-        q = q.reshape([axes[axis] for axis in ORDER])
-        q = q.permute([ORDER.index(axis) for axis in range(len(ORDER))])
-        q = q.reshape(tiles * TILE, groups, self.group)
-        scales = self.scales.transpose(1, 2).reshape(tiles * TILE, groups, 1)
-        return (q * scales.to(torch.float32)).flatten(1)[: self.shape[0]].to(dtype)
+        rules = list(self.shape), self.group, dtype, executor
+        return _dequantize(self.words, self.scales, *rules)
+
+
+@dataclass(frozen=True)
+class WeightValues:
+    """A checked request for the values of a weight, of a dtype."""
+
+    weights: PackedWeights
+    dtype: torch.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights.words.device
+
+
+def _fake_values(
+    words: Tensor, scales: Tensor, shape: list[int], group: int, dtype: torch.dtype, *_: Any
+) -> Tensor:
+    return words.new_empty(shape, dtype=dtype)
+
+
+@operator("dequantize_weights", _fake_values)
+def _dequantize(
+    words: Tensor,
+    scales: Tensor,
+    shape: list[int],
+    group: int,
+    dtype: torch.dtype,
+    executor: str | None,
+) -> Tensor:
+    request = WeightValues(PackedWeights(words, scales, torch.Size(shape), group), dtype)
+    return executors.run(executors.WEIGHT_VALUES, executor, request)
 
 
 def packs(b: ScaledTensor) -> bool:
@@ -142,9 +171,11 @@ def _pack(
     codes = pad(b.codes, zeros) ^ BIAS
     tiles, chunks = len(codes) // TILE, length // CHUNK
     elements = codes.reshape(tiles, *AXES[1:4], chunks, *AXES[5:]).permute(ORDER)
-    shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.codes.device)
-    parts = elements.reshape(-1, 32 // BITS).to(torch.int32)
-    words = torch.bitwise_left_shift(parts, shifts).sum(1, dtype=torch.int32)
+    fields = elements.reshape(-1, 32 // BITS)
+    words = fields[:, 0].to(torch.int32)
+    # One by one: 32-bit integers of all elements fill 8 times the memory of the words.
+    for i in range(1, 32 // BITS):
+        words |= torch.bitwise_left_shift(fields[:, i].to(torch.int32), BITS * i)
     scales = expand(b.scales[0], (height, groups))
     scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()
     return words, scales
@@ -251,7 +282,7 @@ def refusal(_: WeightOnlyRequest) -> None:
 
 
 def run(request: WeightOnlyRequest) -> Tensor:
-    """The product (M, N) by plain PyTorch."""
+    """The product (M, N) by plain PyTorch, of values that the best executor makes."""
     x = request.x
     with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
         return x @ request.weights.dequantize(x.dtype).t()

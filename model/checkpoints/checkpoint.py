@@ -64,9 +64,10 @@ class Checkpoint(Mapping[str, ScaledArray]):
     """Quantised weights of a checkpoint, by the name of the weight without its suffix.
 
     path: a safetensors or GGUF file, or a directory with safetensors files and config.json.
-    Weights are read when they are asked for. layouts: the layout of each weight, by name; tensors
-    of other kinds are left out. Raises OSError for a file that cannot be read, and ValueError,
-    naming the file, for one that is cut or of another kind.
+    Weights are read when they are asked for. layouts: the layout of each weight, by name. others:
+    tensors of safetensors files that belong to no quantised weight, by their whole names.
+    Raises OSError for a file that cannot be read, and ValueError, naming the file, for one that is
+    cut or of another kind.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -74,6 +75,7 @@ class Checkpoint(Mapping[str, ScaledArray]):
         self.config = _config(self.path)
         self._weights: dict[str, tuple[Layout | str, dict[str, Stored]]] = {}
         self.layouts: dict[str, str] = {}
+        self._others: dict[str, Stored] = {}
         if self.path.suffix == ".gguf":
             self._take_gguf()
         else:
@@ -100,6 +102,14 @@ class Checkpoint(Mapping[str, ScaledArray]):
                 if accepted:
                     self.layouts[name] = layout_name
                     self._weights[name] = layout, parts
+                    for suffix in parts:
+                        tensors.pop(name + suffix)
+        self._others = tensors
+
+    @property
+    def others(self) -> dict[str, NDArray]:
+        """Tensors that belong to no quantised weight, as the file has them, without copies."""
+        return {name: stored.array for name, stored in self._others.items()}
 
     def _take_gguf(self) -> None:
         for full, (kind, stored) in _gguf_tensors(self.path).items():

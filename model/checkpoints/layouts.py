@@ -133,27 +133,35 @@ def _nibbles(packed: NDArray) -> NDArray[np.uint8]:
     return np.stack([low, high], axis=-1, dtype=np.uint8).reshape(*packed.shape[:-1], -1)
 
 
-def _words(packed: NDArray, bits: int, axis: int) -> NDArray[np.int32]:
-    """Unsigned numbers of `bits` in 32-bit words along `axis`, the first in the low bits."""
+def _words(packed: NDArray, bits: int, axis: int) -> NDArray[np.uint8]:
+    """Unsigned numbers of 4 or 8 bits in 32-bit words along `axis`, the first in the low bits."""
     if packed.dtype not in (np.int32, np.uint32):
         raise TypeError(f"packed codes must have dtype int32, not {packed.dtype}")
-    words = np.moveaxis(packed.view(np.uint32), axis, -1)
-    shifts = np.arange(0, 32, bits, dtype=np.uint32)
-    numbers = (words[..., None] >> shifts & np.uint32(2**bits - 1)).astype(np.int32)
-    return np.moveaxis(numbers.reshape(*words.shape[:-1], -1), -1, axis)
+    words = np.ascontiguousarray(np.moveaxis(packed, axis, -1))
+    return np.moveaxis(_of_bytes(words.view(np.uint8), bits), -1, axis)
 
 
-def _dense_words(packed: NDArray, bits: int, columns: int) -> NDArray[np.int32]:
-    """`columns` unsigned numbers of `bits` per row, without gaps, across words too."""
+def _dense_words(packed: NDArray, bits: int, columns: int) -> NDArray[np.uint8]:
+    """`columns` unsigned numbers of `bits`, 4 or 8, per row, without gaps."""
     rows = packed.view(np.uint8).reshape(packed.shape[0], -1)
-    digits = np.unpackbits(rows, axis=1, bitorder="little")[:, : columns * bits]
-    weights = 1 << np.arange(bits, dtype=np.int32)
-    return digits.reshape(len(rows), columns, bits).astype(np.int32) @ weights
+    return _of_bytes(rows, bits)[:, :columns]
 
 
-def _integer_codes(numbers: NDArray, fmt: IntegerFormat) -> NDArray[np.uint8]:
+def _of_bytes(stored: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    return _nibbles(stored) if bits == 4 else stored
+
+
+def _integer_codes(numbers: NDArray[np.uint8], fmt: IntegerFormat) -> NDArray[np.uint8]:
     """Two's complement codes of unsigned numbers that count from the lowest one."""
-    return ((numbers + fmt.lowest) & (2**fmt.bits - 1)).astype(fmt.dtype)
+    largest = 2**fmt.bits - 1
+    return (numbers + np.uint8(fmt.lowest & largest)) & np.uint8(largest)
+
+
+def _zero_points(
+    numbers: NDArray[np.uint8], fmt: IntegerFormat, more: int = 0
+) -> NDArray[np.int32]:
+    """Zero points of unsigned numbers that count from the lowest one, less `more`."""
+    return numbers.astype(np.int32) + (fmt.lowest + more)
 
 
 def _groups(scales: NDArray, codes: NDArray) -> Granularity:
@@ -258,7 +266,7 @@ def pack_quantized(
     zeros = None
     if zero_point is not None:
         transposed = np.ascontiguousarray(zero_point.T)
-        zeros = _dense_words(transposed, bits, len(codes)).T + fmt.lowest
+        zeros = _zero_points(_dense_words(transposed, bits, len(codes)).T, fmt)
     levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), scale_format)]
     return _array(fmt, codes, [stored], levels, "pack-quantized", _int32(zeros))
 
@@ -304,7 +312,7 @@ def gptq(
             raise ValueError(
                 "g_idx must count groups of neighbours: activation order has no scheme"
             )
-    zeros = _words(qzeros, bits, 1) + stored_zero
+    zeros = _zero_points(_words(qzeros, bits, 1), fmt, stored_zero)
     return _transposed(numbers, zeros, scales, fmt, "gptq")
 
 
@@ -318,7 +326,8 @@ def awq(qweight: NDArray, qzeros: NDArray, scales: NDArray, bits: int = 4) -> Sc
         cut = numbers.reshape(len(numbers), -1, len(order))
         return cut[:, :, order].reshape(numbers.shape)
 
-    return _transposed(ordered(qweight), ordered(qzeros), scales, fmt, "awq")
+    zeros = _zero_points(ordered(qzeros), fmt)
+    return _transposed(ordered(qweight), zeros, scales, fmt, "awq")
 
 
 def _transposed(
@@ -328,7 +337,7 @@ def _transposed(
     codes = np.ascontiguousarray(_integer_codes(numbers, fmt).T)
     stored, scale_format = _float_scale("scales", np.ascontiguousarray(scales.T))
     levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), scale_format)]
-    return _array(fmt, codes, [stored], levels, source, _int32(zeros.T + fmt.lowest))
+    return _array(fmt, codes, [stored], levels, source, _int32(zeros.T))
 
 
 def gguf_q8_0(blocks: NDArray) -> ScaledArray:

@@ -31,6 +31,7 @@ from .scheme import Scheme
 from .table import mx
 
 A = TypeVar("A")
+CHECKED_AT_ONCE = 2**18  # codes
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
@@ -349,10 +350,15 @@ def _check_scale(name: str, fmt: ScaleFormat, stored: NDArray) -> None:
         )
 
 
-def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -> None:
+def check_codes(
+    array: "Scaled",
+    check: Callable[..., object] = integer_array,
+    chunk: int | None = None,
+) -> None:
     """ValueError for codes, zero points and selectors outside their range.
 
     Widths of sums rely on these ranges. check: `integer_array`, or its counterpart for tensors.
+    chunk: codes to look at at once, for their integers are long; None for `CHECKED_AT_ONCE`.
     """
     scheme, formats = array.scheme, array.scheme.elements
     if array.selectors is not None:
@@ -363,13 +369,17 @@ def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -
     table, largest = _range_table(formats), 2 ** formats[0].bits - 1
     if table.all() and largest == np.iinfo(scheme.code_dtype).max:
         return
-    codes = cast(array.matrix(array.codes), "int64")
-    allowed = (codes <= largest) & array.elements(table, at_most(codes, largest))
-    if not allowed.all():
-        raise ValueError(
-            f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
-            f"not be {int(codes[~allowed][0]):#04x}"
-        )
+    matrix = array.matrix(array.codes)
+    step = max(1, (chunk or CHECKED_AT_ONCE) // max(1, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], step):
+        rows = slice(start, start + step)
+        codes = cast(matrix[rows], "int64")
+        allowed = (codes <= largest) & array.elements(table, at_most(codes, largest), rows)
+        if not allowed.all():
+            raise ValueError(
+                f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
+                f"not be {int(codes[~allowed][0]):#04x}"
+            )
 
 
 @cache

@@ -5,7 +5,7 @@ outermost float scale, make the scale of a block. The outermost float scale is t
 (section 7 of docs/numerics.md).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
@@ -36,7 +36,7 @@ from ..formats import (
     TableFormat,
 )
 from ..products import NO_EXPONENT, unit_exponents
-from .array import Scaled, check_codes, value_table
+from .array import Scaled, value_table
 from .grouping import expand
 from .scheme import Scheme, is_region, is_shift
 
@@ -171,14 +171,10 @@ def significand_bits(scheme: Scheme) -> int:
     return max(fmt.significand_bits for fmt in scheme.elements) + scheme.zero_point
 
 
-def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operand:
-    """The operand of a matrix whose groups' columns run along its last axis.
-
-    check: argument of `check_codes`, for parts that were not checked; None for checked parts.
-    """
+def operand(array: Scaled) -> Operand:
+    """The operand of a matrix whose groups' columns run along its last axis; its codes are
+    checked."""
     scheme, formats = array.scheme, array.scheme.elements
-    if check is not None:
-        check_codes(array, check)
     codes = (
         cast(array.codes, "int32") if is_tensor(array.codes) else array.codes
     )  # cast once for both tables

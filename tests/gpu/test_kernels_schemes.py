@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+import philox
 from compare import generator
 from devices import bits, tensor
 from interpreter import DEVICE, for_kernels
@@ -184,3 +185,41 @@ def test_other_values_are_left_to_pytorch(name):
     made = schemes.quantize(torch.ones(4, 256, device=DEVICE), name)
     with pytest.raises(ValueError, match=r"^executor triton cannot take this: (scales|elements) "):
         made.dequantize(executor="triton")
+
+
+@pytest.mark.parametrize("name", ["nvfp4", "nvfp4_16x16"])
+def test_two_levels_rounded_by_words(name):
+    """Words at their ends, random ones, and those of a seed and an offset: the model's bits."""
+    rng = generator("stochastic kernel", name)
+    x = values(rng, (64, 128))
+    x[:32] = np.nan_to_num(x[:32], posinf=1.0, neginf=-2.0)
+    x[:8] = np.round(x[:8] * 8) / 8
+    drawn = rng.integers(0, 2**32, x.shape, np.uint32)
+    for given in (drawn, np.zeros_like(drawn), np.full_like(drawn, 2**32 - 1)):
+        options = {"rounding": "stochastic", "executor": "triton"}
+        for part in (x, np.nan_to_num(x, posinf=3.0, neginf=0.0), np.zeros_like(x)):
+            want = model.quantize(part, name, rounding="stochastic", rng=given)
+            made = schemes.quantize(
+                tensor(part, DEVICE), name, rng=tensor(given, DEVICE), **options
+            )
+            assert_same(made.to_model(), want)
+    seed, offset = 2**40 + 7, 2**33 + 5
+    want = model.quantize(x, name, rounding="stochastic", rng=philox.words(seed, offset, x.shape))
+    pair = torch.tensor([seed, offset], device=DEVICE)
+    for executor in ("triton", "torch"):
+        made = schemes.quantize(
+            tensor(x, DEVICE), name, rounding="stochastic", rng=pair, executor=executor
+        )
+        assert_same(made.to_model(), want)
+
+
+def test_stochastic_rounding_of_other_schemes_is_refused():
+    for name in ("int8_channel", "mxfp8_e4m3"):
+        with pytest.raises(ValueError, match="rounding must be nearest_even, not stochastic"):
+            schemes.quantize(
+                torch.ones(32, 256, device=DEVICE),
+                name,
+                rounding="stochastic",
+                rng=torch.zeros(2, dtype=torch.int64, device=DEVICE),
+                executor="triton",
+            )

@@ -7,11 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import philox
 from compare import generator
 from devices import BYTES, assert_same_blocks, bits, on_devices, tensor
 from format_codes import boundaries
 from mxdot import gpu, model
 from mxdot.gpu import chunks
+from mxdot.gpu.ops.quantize import seeded_words
 from mxdot.gpu.tensors.formats import code_dtype
 from mxdot.model import E8M0, FORMATS, MXArray
 from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
@@ -251,3 +253,26 @@ def test_stochastic_rounding_is_right_on_average(device):
 def test_a_gradient_stops_here():
     x = torch.ones(32, requires_grad=True)
     assert not gpu.quantize(x, "e4m3").dequantize().requires_grad
+
+
+def test_words_of_a_seed_are_those_of_philox():
+    """Known answers of Random123 (kat_vectors), and an independent NumPy."""
+    for counter, key, want in (
+        ([0] * 4, [0] * 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (
+            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+            [0xA4093822, 0x299F31D0],
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ):
+        assert tuple(map(int, philox.philox(counter, key))) == want
+    for seed, offset in ((0, 0), (2**63 - 1, 2**62 + 3), (5, 2**32 - 1)):
+        pair = torch.tensor([seed, offset])
+        made = seeded_words(pair, torch.Size((3, 7)))
+        assert np.array_equal(made.numpy(), philox.words(seed, offset, (3, 7)))
+    x = torch.randn(4, 64)
+    codes = [
+        gpu.quantize(x, "e2m1", rounding="stochastic", rng=rng).codes
+        for rng in (pair, seeded_words(pair, x.shape))
+    ]
+    assert torch.equal(*codes)

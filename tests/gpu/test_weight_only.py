@@ -158,6 +158,24 @@ def test_leading_axes_and_nothing_at_all():
 
 @for_kernels[0]
 @for_kernels[1]
+@for_kernels[0]
+@for_kernels[1]
+@pytest.mark.parametrize("name", ["int4_g64", "int4_g128", "int4_channel"])
+def test_values_by_a_kernel(name):
+    """For products of more rows: bits of plain PyTorch, tiles that are not full included."""
+    rng = generator("weight values", name)
+    for shape in ((130, 256), (1, 64 if name == "int4_g64" else 128)):
+        w = torch.from_numpy(rng.standard_normal(shape)).float().to(DEVICE)
+        b = quantize(w, name)
+        packed = pack_weights(b)
+        for dtype in (torch.float32, torch.float16):
+            values = packed.dequantize(dtype, executor="triton")
+            assert torch.equal(values, packed.dequantize(dtype, executor="torch"))
+            assert torch.equal(values, b.dequantize(dtype))
+    with pytest.raises(ValueError, match="dtype must be float32, float16 or bfloat16, not float64"):
+        packed.dequantize(torch.float64, executor="triton")
+
+
 def test_more_rows_are_not_the_kernels():
     packed = pack_weights(quantize(torch.randn(10, 64, device=DEVICE), "int4_g64"))
     x = torch.randn(65, 64, dtype=torch.float16, device=DEVICE)

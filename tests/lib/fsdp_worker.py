@@ -22,8 +22,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard
 
 from dtensor_worker import refusal, results
-from mxdot.nn import MXLinear, Recipe, freeze
+from mxdot.nn import MXExperts, MXLinear, Recipe, convert, freeze
 from parallel_worker import join, leave, problem
+from stacked_experts import Block, routed
 
 RECIPES = (
     Recipe(),
@@ -44,6 +45,8 @@ def main(backend: str) -> None:
         check_frozen_before(recipe, mesh, device)
     for recipe in RECIPES_OF_CODES:
         check_codes(recipe, mesh, device)
+    for recipe in (Recipe(), Recipe("int8_channel", "int8_affine")):
+        check_experts(recipe, mesh, device)
     check_refusals(mesh, device)
     leave()
 
@@ -156,9 +159,57 @@ def check_frozen(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
 
 
 def check_frozen_before(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Codes of frozen weights that are cut later are made once, and anew of loaded ones."""
     whole, x, g = problem(recipe, device, torch.float32)
+    other = copy.deepcopy(whole)
+    for p in other.parameters():
+        torch.nn.init.normal_(p)
     freeze(whole)
-    assert_same(sharded(whole, mesh), whole, x, g)
+    network = sharded(whole, mesh)
+    with Quantised() as made:
+        assert_same(network, whole, x, g)
+    assert made.count == sum(isinstance(layer, MXLinear) for layer in network.modules())
+    network.load_state_dict(sharded(other, mesh).state_dict())
+    assert_same(network, freeze(other), x, g)
+
+
+@torch.no_grad()
+def check_experts(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Stacked experts, frozen before and after they are cut."""
+    torch.manual_seed(0)
+    block = convert(Block().to(device), recipe)
+    given = [x.to(device) for x in routed()]
+    whole = freeze(copy.deepcopy(block))
+    want = whole(*given)
+    with Quantised(MXExperts, "_frozen") as made:
+        for network in (
+            fully_shard(copy.deepcopy(whole), mesh=mesh),
+            freeze(fully_shard(copy.deepcopy(block), mesh=mesh)),
+        ):
+            for _ in range(2):
+                torch.testing.assert_close(network(*given), want)
+    assert made.count == 2 * 2
+    cut = fully_shard(copy.deepcopy(block), mesh=mesh)
+    assert "weight that is a DTensor" in refusal(partial(freeze, cut, keep_weight=False))
+
+
+class Quantised:
+    """Counts weights of frozen layers that are quantised, by a method of their class."""
+
+    def __init__(self, owner: type = MXLinear, name: str = "_frozen_weight") -> None:
+        self.count, self.owner, self.name = 0, owner, name
+        self.make = getattr(owner, name)
+
+    def __enter__(self) -> "Quantised":
+        def counted(layer: Any, weight: Tensor) -> Any:
+            self.count += 1
+            return self.make(layer, weight)
+
+        setattr(self.owner, self.name, counted)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        setattr(self.owner, self.name, self.make)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The command that measures networks: every case runs, and its bytes are those of the formats."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
@@ -33,6 +35,44 @@ def test_one_part(capsys):
     assert "step" not in printed
 
 
+def test_every_recipe_with_few_and_many_rows(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(networks, "ROWS", (1, 16))
+    file = tmp_path / "rows.json"
+    networks.main((*SMALL, "--only", "rows", "--json", str(file)))
+    kept = json.loads(file.read_text())
+    assert (kept["width"], kept["hidden"]) == (128, 256)
+    names = dict.fromkeys(each["recipe"] for each in kept["rows"])
+    assert [*names] == ["bfloat16", *networks.EVERY]
+    assert {(each["recipe"], each["rows"]) for each in kept["rows"]} == {
+        (name, rows) for name in names for rows in (1, 16)
+    }
+    assert all(each["is_right"] and each["bytes"] > 0 for each in kept["rows"])
+    assert len([line for line in capsys.readouterr().out.splitlines() if ": " in line]) == len(
+        kept["rows"]
+    )
+
+
+def test_a_run_of_rows_ends_in_time_and_says_what_is_wrong(capsys, tmp_path, monkeypatch):
+    w8a8, broken = networks.FROZEN["w8a8"][0], Recipe("e2m1")
+    monkeypatch.setattr(networks, "EVERY", {"broken": (broken, 0.9), "w8a8": (w8a8, 1.1)})
+
+    def run(sizes, made, *others, whole=networks._frozen_rows):
+        if getattr(made[0], "recipe", None) == broken:
+            raise RuntimeError("no luck")
+        return whole(sizes, made, *others)
+
+    monkeypatch.setattr(networks, "_frozen_rows", run)
+    file = tmp_path / "rows.json"
+    ends = "errors, .*: broken of 1 rows, broken of 16 rows, w8a8 of 1 rows, w8a8 of 16 rows$"
+    with pytest.raises(SystemExit, match=ends):
+        networks.main((*SMALL, "--only", "rows", "--json", str(file)))
+    kept = json.loads(file.read_text())["rows"]
+    assert len(kept) == 6
+    assert kept[2]["error"] == "RuntimeError: no luck"
+    networks.main((*SMALL, "--only", "rows", "--seconds", "-1"))
+    assert "Not begun after -1 s: bfloat16, broken, w8a8" in capsys.readouterr().out
+
+
 def test_bytes_held():
     sizes = networks.Sizes(128, 256, 128, "cpu", False)
     made = networks.network(sizes)
@@ -58,12 +98,19 @@ def test_an_output_that_is_off_ends_the_run(monkeypatch):
         ("--tokens", "100", "--tokens must be a multiple of 128, not 100"),
         ("--width", "0", "--width must be a multiple of 128, not 0"),
         ("--only", "some", "invalid choice: 'some'"),
+        ("--json", "x.json", "--json must stand with --only rows"),
     ],
 )
 def test_refusals(option, value, message, capsys):
     with pytest.raises(SystemExit):
         networks.main((*SMALL, option, value))
     assert message in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        networks.main((*SMALL, "--only", "rows", "--json", str(tmp_path / "none" / "x.json")))
+    assert "--json must be a file in a directory that exists, not" in capsys.readouterr().err
 
 
 def test_a_step_has_gradients():

@@ -270,6 +270,19 @@ def test_machines_layer_by_layer_and_the_first_other_token(saved, transformers, 
     assert at == [place + 1 for place in places[0]] if places else True
 
 
+def test_attention_takes_part(saved, tmp_path, capsys):
+    options = ["--length", "6", *FEW, "-o", str(tmp_path / "out")]
+    directory = str(saved())
+    for form in (["--recipe", "mxfp8"], ["--machine", "a100-bf16,h100-bf16"]):
+        fmt = "e4m3" if form[1] == "mxfp8" else "bf16"
+        assert main(["evaluate", directory, *form, "--attention", fmt, *options]) == 0
+        printed = capsys.readouterr().out
+        assert "| attention 1 |" in printed
+        assert f"| attention {LAYERS} |" in printed
+    said = error_of(capsys, directory, "--attention", "e9m9", *options)
+    assert "attention must be" in said
+
+
 def test_the_first_token_that_differs():
     same = differences([[1, 2], [3, 4]], [[1, 2], [3, 4]])
     assert same == {"tokens_differ": 0}

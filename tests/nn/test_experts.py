@@ -7,50 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+import stacked_experts
 from mxdot.gpu.tensors.container import holds_codes
 from mxdot.nn import MXExperts, MXLinear, Recipe, convert, evaluate, freeze, quantize_
-
-EXPERTS, HIDDEN, INNER, TOP = 3, 40, 48, 2
-
-
-class Experts(nn.Module):
-    """As transformers has them."""
-
-    def __init__(self, transposed=False, bias=False, gate=True):
-        super().__init__()
-        self.num_experts, self.act_fn = EXPERTS, nn.SiLU()
-        self.has_gate, self.has_bias, self.has_post_expert_norm = gate, bias, False
-        self.is_transposed = transposed
-        first, outer = ("gate_up_proj", 2 * INNER) if gate else ("up_proj", INNER)
-        for name, n, k in ((first, outer, HIDDEN), ("down_proj", HIDDEN, INNER)):
-            shape = (EXPERTS, k, n) if transposed else (EXPERTS, n, k)
-            setattr(self, name, nn.Parameter(torch.randn(shape) / 8))
-            if bias:
-                setattr(self, f"{name}_bias", nn.Parameter(torch.randn(EXPERTS, n)))
-
-    def _apply_gate(self, y):
-        gate, up = y.chunk(2, dim=-1)
-        return self.act_fn(gate) * up
-
-    def forward(self, hidden_states, top_k_index, top_k_weights):
-        raise NotImplementedError
-
-
-class Block(nn.Module):
-    def __init__(self, **options):
-        super().__init__()
-        self.experts = Experts(**options)
-
-    def forward(self, *args):
-        return self.experts(*args)
-
-
-def routed(tokens=7, missing=1):
-    """Tokens, and experts that leave out `missing`."""
-    torch.manual_seed(1)
-    others = [e for e in range(EXPERTS) if e != missing]
-    index = torch.stack([torch.tensor(others)[torch.randperm(TOP)] for _ in range(tokens)])
-    return torch.randn(tokens, HIDDEN), index, torch.rand(tokens, TOP)
+from stacked_experts import EXPERTS, HIDDEN, Block, Experts, routed
 
 
 def by_hand(experts, recipe, x, index, weights):
@@ -153,7 +113,7 @@ def test_frozen_saved_and_loaded(recipe, kernel):
 
 @pytest.mark.parametrize(("name", "size"), [("INNER", 42), ("HIDDEN", 44)])
 def test_kernel_of_sizes_that_the_library_refuses(name, size, monkeypatch):
-    monkeypatch.setitem(globals(), name, size)
+    monkeypatch.setattr(stacked_experts, name, size)
     assert freeze(convert(Block(), Recipe())).experts.kernel == "experts: values (torch)"
 
 
@@ -165,6 +125,10 @@ CHANGES = {
     "copy_": lambda experts, weight: experts.down_proj.copy_(weight),
     "detach": lambda experts, weight: experts.down_proj.detach().copy_(weight),
     "data": lambda experts, weight: setattr(experts.down_proj, "data", weight),
+    "data in place": lambda experts, weight: experts.down_proj.data.copy_(weight),
+    "data of an expert": lambda experts, weight: [
+        experts.down_proj.data[e].copy_(weight[e]) for e in range(EXPERTS)
+    ],
     "parameter": assign,
     "own dictionary": lambda experts, weight: experts._parameters.update(
         down_proj=nn.Parameter(weight)

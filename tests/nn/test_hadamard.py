@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import philox
 from compare import generator
 from devices import on_devices
 from linear_cases import operands, run
@@ -124,8 +125,9 @@ def values(x, scheme, words=None):
 
 
 def drawn(shape):
-    words = torch.randint_like(torch.empty(shape, dtype=torch.int64), 0, 2**32)
-    return words.numpy().astype(np.uint32)
+    """Words of a seed and an offset that PyTorch draws."""
+    pair = torch.randint_like(torch.empty(2, dtype=torch.int64), 0, 2**32)
+    return philox.words(*pair.tolist(), shape)
 
 
 @pytest.mark.parametrize("saved", ["input", "quantized"])

@@ -9,8 +9,8 @@ import threading
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from alive import Alive
 from mxdot.nn import MXLinear, Recipe, convert, freeze, quantized_init
 from quantized_layers import LAYERS, RECIPES, WIDTH, plain
 
@@ -64,35 +64,14 @@ def test_the_bits_of_a_network_frozen_later(recipe, kind, most):
     assert torch.equal(copy.deepcopy(other)(x), want(x))
 
 
-class LargestSum(TorchDispatchMode):
-    """The most bytes of floats, larger than biases, that were alive at once."""
-
-    def __init__(self):
-        super().__init__()
-        self.most, self.alive = 0, {}
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for x in made if isinstance(made, tuple | list) else [made]:
-            if type(x) is torch.Tensor and x.is_floating_point():
-                storage = x.untyped_storage()
-                self.alive[storage._cdata] = storage._weak_ref(), storage.nbytes()
-        for key, (reference, _) in list(self.alive.items()):
-            if torch.UntypedStorage._expired(reference):
-                torch.UntypedStorage._free_weak_ref(reference)
-                del self.alive[key]
-        self.most = max(self.most, sum(size for _, size in self.alive.values()))
-        return made
-
-
 def test_floats_of_one_layer_at_a_time():
-    with LargestSum() as floats, quantized_init(Recipe("e2m1")):
+    with Alive() as floats, quantized_init(Recipe("e2m1")):
         plain()
     one = 4 * WIDTH**2
-    assert one <= floats.most < 2 * one
-    with LargestSum() as floats:
+    assert one <= floats.most_floats < 2 * one
+    with Alive() as floats:
         plain()
-    assert floats.most == LAYERS * one
+    assert floats.most_floats == LAYERS * one
 
 
 def test_a_fresh_process_loads_what_was_saved(tmp_path):

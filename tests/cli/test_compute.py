@@ -239,7 +239,7 @@ def test_many_results_are_cut(capsys, tmp_path):
         ("--machine ada a.npy --scale-format e4m3", "scale-format is for --scales FILE FILE, not"),
         (
             "--accumulator exact a.npy --scale-rule flor",
-            "scale-rule must be one of floor, ceil, even, not 'flor'; nearest: floor",
+            "scale-rule must be one of floor, ceil, even, twice, not 'flor'; nearest: floor",
         ),
         ("--machine ada a.npy --block 0", "block must be from 1 to 65536, not 0"),
         ("--machine ada a.npy -o a.csv", "output must end with .npz or .npy, not "),

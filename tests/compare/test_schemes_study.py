@@ -202,7 +202,7 @@ def test_recommended_rules_lose_least():
     ("options", "message"),
     [
         (["--scale-rule", "up"],
-         "scale-rule must be one of recommended, floor, ceil, even, not 'up'"),
+         "scale-rule must be one of recommended, floor, ceil, even, twice, not 'up'"),
         (["--scale-rule", ","], "scale-rule must name at least one rule, not none"),
         (["--block", "0"], "block must be from 1 to 65536, not 0"),
     ],

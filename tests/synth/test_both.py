@@ -95,8 +95,8 @@ def test_a_unit_equals_its_verilog(tmp_path, monkeypatch):
     monkeypatch.setattr(netlists, "cells_of", cells_of)
     config = DotConfig("e2m1", 4, "exact", 1, status=False)
     claim = Claim(
-        "both", "", lambda: netlists.with_netlist(config, "asap7"), netlists._differ,
-        netlists.BUG, netlists._equivalent, state="registers of 0",
+        "both", "", lambda: netlists.with_netlist(config, "asap7"), netlists.differ,
+        netlists.BUG, netlists.equivalent, state="registers of 0",
     )  # fmt: skip
     result = prove(claim, tmp_path, 300)
     assert (result.verdict, result.bug) == (Verdict.PROVED, Verdict.REFUTED)

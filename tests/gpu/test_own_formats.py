@@ -109,7 +109,7 @@ def test_kernels_refuse_tables(device):
         message = f"^executor triton cannot take this: ({re.escape(reason)}|Triton )"
         with pytest.raises(ValueError, match=message):
             run()
-    reason = "scale_rule must be one of floor, ceil, even, not even1"
+    reason = "scale_rule must be one of floor, ceil, even, twice, not even1"
     with pytest.raises(ValueError, match=f"^executor triton cannot take this: ({reason}|Triton )"):
         gpu.quantize(x, "e4m3", scale_rule="even1", executor="triton")
 

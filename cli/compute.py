@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class Computed:
         """The results in hex, in the order of their places."""
         return [f"0x{int(bits):08x}" for bits in self.trace.result.view(np.uint32).flat]
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
         result = self.trace.result.reshape(self.shape)
         bits = np.vectorize("0x{:08x}".format)(result.view(np.uint32)).tolist()

@@ -61,7 +61,8 @@ def _int4(x: Any) -> ScaledArray:
     if x.zero_point.any():
         raise ValueError("zero points of x must be zero: an Int4Tensor adds others after scaling")
     packed = _bytes(x.qdata)
-    numbers = np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
+    halves = packed & 15, np.right_shift(packed, 4)
+    numbers = np.stack(halves, axis=-1).reshape(*packed.shape[:-1], -1)
     signed = (numbers.astype(np.int8) ^ np.int8(8)) - np.int8(8)
     return _integers(x, signed, 4, lambda part: part.transpose(-1, -2))
 

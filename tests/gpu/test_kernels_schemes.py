@@ -200,7 +200,10 @@ def test_two_levels_rounded_by_words(name):
         for part in (x, np.nan_to_num(x, posinf=3.0, neginf=0.0), np.zeros_like(x)):
             want = model.quantize(part, name, rounding="stochastic", rng=given)
             made = schemes.quantize(
-                tensor(part, DEVICE), name, rng=tensor(given, DEVICE), **options
+                tensor(part, DEVICE),
+                name,
+                rng=tensor(given, DEVICE),
+                **options,  # pyright: ignore[reportArgumentType]
             )
             assert_same(made.to_model(), want)
     seed, offset = 2**40 + 7, 2**33 + 5

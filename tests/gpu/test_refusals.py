@@ -62,7 +62,7 @@ KNOWN = [*(kind.syntax for kind in KINDS.values()), *PRESETS]
         (
             {"scale_rule": "round"},
             ValueError,
-            "scale_rule must be one of floor, ceil, even, even1, not 'round'",
+            "scale_rule must be one of floor, ceil, even, twice, even1, not 'round'",
         ),
         (
             {"rounding": "up"},

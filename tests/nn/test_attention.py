@@ -38,7 +38,7 @@ def product(a, b, recipe):
     if recipe.attention_rule == "fast":
         x, y = (m.dequantize().astype(np.float64) for m in made)
         return torch.from_numpy(x @ y.T).float().to(device)
-    return torch.from_numpy(model.matmul(*made, recipe.accumulator)).to(device)
+    return torch.from_numpy(model.matmul(made[0], made[1], recipe.accumulator)).to(device)
 
 
 def by_hand(q, k, v, recipe, visible=None):
@@ -257,7 +257,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"attention must fit the accumulator: .*int32"):
         Recipe("int8", "int8", "int8", accumulator="int32", attention="e4m3")
     with pytest.raises(TypeError, match="attention must be an ElementFormat or its name, not 8"):
-        Recipe(attention=8)
+        Recipe(attention=8)  # pyright: ignore[reportArgumentType]
     with pytest.raises(
         ValueError, match="attention must be None in quantized_init, whose networks"
     ):

@@ -127,7 +127,8 @@ def values(x, scheme, words=None):
 def drawn(shape):
     """Words of a seed and an offset that PyTorch draws."""
     pair = torch.randint_like(torch.empty(2, dtype=torch.int64), 0, 2**32)
-    return philox.words(*pair.tolist(), shape)
+    seed, offset = pair.tolist()
+    return philox.words(seed, offset, shape)
 
 
 @pytest.mark.parametrize("saved", ["input", "quantized"])

@@ -130,7 +130,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 @dataclass(frozen=True)
 class Computed:
-    """What one accumulator computes: lines about it and its operands, results, and their shape."""
+    """Results of one accumulator, lines about it and its operands, and the shape of the results."""
 
     name: str
     about: dict[str, str]
@@ -199,7 +199,7 @@ def _rules(args: argparse.Namespace) -> dict[str, Accumulator]:
 def _computed(
     args: argparse.Namespace, rule: Accumulator, name: str, sources: "list[Source]"
 ) -> Computed:
-    """What `rule`, given as `name`, computes for these operands."""
+    """Results of `rule`, given as `name`, for these operands."""
     from ..model.matmul import matmul
     from ..util.data.tensors import load_array
     from .operands import formats_for, operand

@@ -29,7 +29,7 @@ Mark = tuple[ReferenceType, int]  # a weight and its version
 
 
 class Keeping(Protocol):
-    """What keeps codes of a weight: an MXLinear, or a `Stacked` of experts."""
+    """Keeper of the codes of a weight: an MXLinear, or a `Stacked` of experts."""
 
     @property
     def weight(self) -> Any: ...

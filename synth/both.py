@@ -40,7 +40,7 @@ TURNS = 6
 
 @dataclass(frozen=True)
 class Place:
-    """Where a design is mapped."""
+    """Design, flow, library and folder of one mapping."""
 
     design: Design
     flow: Flow

@@ -114,7 +114,7 @@ def steps_of(arcs: dict[str, list[Arc]], tables: Tables) -> list[Step]:
 
 
 class Choices:
-    """What may stand for what in a library."""
+    """Cells of a library that may stand for one another."""
 
     def __init__(self, library: Library) -> None:
         self.library, self.tables = library, Tables()

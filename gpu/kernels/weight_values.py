@@ -51,8 +51,8 @@ def _dequantize(words, scales, values, rows, columns, groups, CHUNKS: tl.constex
     chunks = columns // COLUMNS
     tile, chunk = tl.program_id(0) // chunks, tl.program_id(0) % chunks
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
-    # Of a word: 16 rows, row, pair, 8 columns, 32 columns. Of an element in it: one of the pair, 16
-    # columns, half of the rows.
+    # Axes of a word: 16 rows, row, pair, 8 columns, 32 columns. Axes of an element in it: one of
+    # the pair, 16 columns, half of the rows.
     line = (i // 16 * 8 + i % 8) * 4
     at = ((line + j // 2 % 4) * 2 + j // 8 % 2) * 2 + j // 32
     place = (j % 2 * 2 + j // 16 % 2) * 2 + i // 8 % 2

@@ -201,6 +201,14 @@ _ARM = ExactMachine(
     source="Arm FMMLA of FEAT_F8F32MM (Arm Architecture Reference Manual, A64 instructions)",
     note="the scale of the products stands for 2^-LSCALE; default rounding and NaN, OSM of 0",
 )
+_ARM_FLOAT16 = replace(
+    _ARM,
+    name="arm-fp8-mmla-float16",
+    terms=4,
+    result=FLOAT16.name,
+    note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
+    source="Arm FMMLA of FEAT_F8F16MM (Arm Architecture Reference Manual, A64 instructions)",
+)
 _CDNA2 = TreeMachine(
     name="cdna2-fp16",
     terms=4,
@@ -308,20 +316,11 @@ _ROWS: tuple[Machine, ...] = (
         terms=4,
         source="Arm FDOT of FEAT_FP8DOT4 (Arm Architecture Reference Manual, A64 instructions)",
     ),
+    _ARM_FLOAT16,
     replace(
-        _ARM,
-        name="arm-fp8-mmla-float16",
-        terms=4,
-        result=FLOAT16.name,
-        note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
-        source="Arm FMMLA of FEAT_F8F16MM (Arm Architecture Reference Manual, A64 instructions)",
-    ),
-    replace(
-        _ARM,
+        _ARM_FLOAT16,
         name="arm-fp8-dot-float16",
         terms=2,
-        result=FLOAT16.name,
-        note="the products' scale stands for 2^-LSCALE[3:0]; default rounding and NaN, OSM of 0",
         source="Arm FDOT of FEAT_FP8DOT2 (Arm Architecture Reference Manual, A64 instructions)",
     ),
     _CDNA1,

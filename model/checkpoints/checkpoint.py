@@ -44,7 +44,7 @@ LARGEST_CONFIG = 10_000_000
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError)
 """Errors that numbers of a damaged file lead to, besides ValueError and TypeError."""
 SWIZZLED = '"is_swizzled_scales": true'
-"""What torchao's files say of scales in the order of a kernel."""
+"""Mark in torchao's files of scales in the order of a kernel."""
 
 
 class Stored(NamedTuple):

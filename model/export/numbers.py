@@ -14,7 +14,7 @@ FINITE_ONLY, NAN_ONLY, IEEE, FNUZ, INTEGER = 0, 1, 2, 3, 4
 NAN, POSITIVE, NEGATIVE = 1, 2, 4
 INVALID, OVERFLOW, UNDERFLOW, INEXACT, SATURATED = 1, 2, 4, 8, 16
 NOTHING = -16384
-# What FLUSH makes zero besides subnormal elements: results that are subnormal numbers, or results
+# FLUSH makes zero, besides subnormal elements: results that are subnormal numbers, or results
 # that are below the normal numbers when rounded with exponents of any size.
 SUBNORMAL_RESULTS, NORMAL_RESULTS = 1, 2
 

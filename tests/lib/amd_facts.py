@@ -135,7 +135,7 @@ FACTS: dict[str, tuple[str, list[Fact]]] = {
             ([1.0, 2.0**-24], ONE * 2, 2.0**-24, 1 + ULP, set()),
             ([HUGE, HUGE], [2.0, -2.0], 0.0, -INF, OVER),
             ([2.0**-127, 1.0], [INF, 1.0], 0.0, NAN, set()),
-            # What rounds up to 2^-126 with an exponent of any size is no zero.
+            # A result that rounds up to 2^-126 with an exponent of any size is no zero.
             ([-(2.0**-75)], [2.0**-76], TINY, TINY, LOST),
             ([-(2.0**-75)], [2.0**-75], TINY, 0.0, UNDER),
         ],

@@ -7,7 +7,7 @@ EXPERTS, HIDDEN, INNER, TOP = 3, 40, 48, 2
 
 
 class Experts(nn.Module):
-    """As transformers has them."""
+    """Experts of a layer in one tensor per matrix, as transformers has them."""
 
     def __init__(self, transposed=False, bias=False, gate=True):
         super().__init__()

@@ -107,3 +107,18 @@ def warnings(source: Path, top: str, waivers: Path) -> list[tuple[str, int, str]
             raise
         return [(rule, int(line), message) for rule, line, message in told]
     return []
+
+
+FULL_ROW = """module m_full_adder_4 (
+  input  wire [3:0] a,
+  input  wire [3:0] b,
+  input  wire [3:0] c,
+  output wire [3:0] sum,
+  output wire [3:0] carry
+);
+  wire [3:0] half = a ^ b;
+  assign sum = half ^ c;
+  assign carry = (a & b) | (half & c);
+endmodule
+"""
+"""A row of full adders, as units have them."""

@@ -76,6 +76,7 @@ def test_npz(tmp_path, data):
     path = tmp_path / "t.npz"
     path.write_bytes(data)
     for array in outcome(load_tensors, path, errors=ValueError) or ():
+        assert isinstance(array, np.ndarray)
         assert any(np.array_equal(array, want) for want in (X, Y))
     assert [each.name for each in tmp_path.iterdir()] == ["t.npz"]
 
@@ -87,6 +88,7 @@ def test_safetensors(tmp_path, data):
     path = tmp_path / "t.safetensors"
     path.write_bytes(data)
     for array in outcome(load_tensors, path, errors=ValueError) or ():
+        assert isinstance(array, np.ndarray)
         assert array.dtype == np.float32
         assert array.nbytes <= 4 * len(data)
 

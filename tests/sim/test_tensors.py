@@ -65,6 +65,8 @@ def files(tmp_path):
 def test_the_first_two_that_fit(files):
     for path in files:
         first, second = load_tensors(path)
+        assert isinstance(first, np.ndarray)
+        assert isinstance(second, np.ndarray)
         assert {first.shape, second.shape} <= {(3, 4), (10, 4)}
         assert first.dtype == second.dtype == np.float32
 
@@ -198,6 +200,7 @@ def test_float8(tmp_path, fmt):
     write_float8(path, {"x": (fmt, codes)})
     x, y = load_tensors(path)
     assert code_format(x) == code_format(y) == fmt
+    assert isinstance(x, np.ndarray)
     np.testing.assert_array_equal(x.view(np.uint8), codes)
     values, _ = load_values(path)
     assert values.dtype == np.float32

@@ -40,7 +40,10 @@ SAMPLE = 8  # dot products of each product that the oracle takes
 
 def layer(name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Activations (tokens, K) and weights (outputs, K) of a layer."""
-    return load_tensors(REAL_FILE, (f"{name}.input", f"{name}.weight"))
+    x, w = load_tensors(REAL_FILE, (f"{name}.input", f"{name}.weight"))
+    assert isinstance(x, np.ndarray)
+    assert isinstance(w, np.ndarray)
+    return x, w
 
 
 def decibels(signal: NDArray[np.float64], got: NDArray) -> float:

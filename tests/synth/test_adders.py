@@ -11,19 +11,8 @@ from mxdot.synth import Flow, measure_netlist
 from mxdot.synth.activity import Activity, pack, unpack
 from mxdot.synth.adders import FULL, AdderCell, adder_cell, with_cells
 from mxdot.synth.flow import library_of
+from verilog_text import FULL_ROW
 
-FULL_ROW = """module m_full_adder_4 (
-  input  wire [3:0] a,
-  input  wire [3:0] b,
-  input  wire [3:0] c,
-  output wire [3:0] sum,
-  output wire [3:0] carry
-);
-  wire [3:0] half = a ^ b;
-  assign sum = half ^ c;
-  assign carry = (a & b) | (half & c);
-endmodule
-"""
 HALF_BIT = """module m_half_adder_1 (
   input  wire a,
   input  wire b,

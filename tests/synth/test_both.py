@@ -18,19 +18,8 @@ from mxdot.util.yosys import Bit, Cell, Netlist
 from mxdot.verify.formal import netlists
 from mxdot.verify.formal.claim import Claim, prove
 from mxdot.verify.formal.engine import Verdict
+from verilog_text import FULL_ROW
 
-ROW = """module m_full_adder_4 (
-  input  wire [3:0] a,
-  input  wire [3:0] b,
-  input  wire [3:0] c,
-  output wire [3:0] sum,
-  output wire [3:0] carry
-);
-  wire [3:0] half = a ^ b;
-  assign sum = half ^ c;
-  assign carry = (a & b) | (half & c);
-endmodule
-"""
 SUM = (
     """module m (input [3:0] a, b, c, d, output [6:0] y);
   wire [3:0] s, k, t, l;
@@ -39,7 +28,7 @@ SUM = (
   assign y = t + {l, 1'b0} + {k[3], 4'b0};
 endmodule
 """
-    + ROW
+    + FULL_ROW
 )
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
 import numpy as np
@@ -46,8 +45,7 @@ REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
 LARGEST = 2**34  # bytes of a NumPy file
 
 
-Rows = NDArray | Any
-"""An array, or the `HeldRows` of a quantised weight, which have its shape and indices."""
+Rows = NDArray | HeldRows
 
 
 def modes_taking(config: DotConfig, x: Rows, y: Rows) -> list[int]:

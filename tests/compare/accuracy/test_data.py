@@ -104,6 +104,8 @@ def test_real_rows_are_those_of_one_layer():
         for width in (16, 48)
     )
     x, y = draw_rows(pairs, np.random.default_rng(0), 9, 100)
+    assert isinstance(x, np.ndarray)
+    assert isinstance(y, np.ndarray)
     np.testing.assert_array_equal(x, -y)
     assert sorted(np.unique(x[::2])) == [16]
     assert sorted(np.unique(x[1::2])) == [48]
@@ -112,6 +114,7 @@ def test_real_rows_are_those_of_one_layer():
 def test_real_rows_in_full_where_they_fit():
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     got, _ = draw_rows(((x, x),), np.random.default_rng(0), 8, 15)
+    assert isinstance(got, np.ndarray)
     rows = {tuple(r) for r in x}
     assert {tuple(r) for r in got[:, :6]} <= rows
     assert {tuple(r) for r in got[:, 6:12]} <= rows
@@ -121,6 +124,7 @@ def test_real_rows_in_full_where_they_fit():
 def test_real_stretches_of_rows():
     x = np.arange(32, dtype=np.float32).reshape(1, 32)
     got, _ = draw_rows(((x, x),), np.random.default_rng(0), 100, 8)
+    assert isinstance(got, np.ndarray)
     np.testing.assert_array_equal(np.diff(got, axis=1), 1)
     assert set(got[:, 0]) == set(range(25))
 

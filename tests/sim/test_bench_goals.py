@@ -92,6 +92,12 @@ QUANTIZERS = [
     QuantizeConfig("int8", 128, scale_rule="floor,ceil,even", beats=128),
     # Only int8 is saturated by `ceil`.
     QuantizeConfig("int8,e4m3", 16, scale_rule="ceil"),
+    # `twice` reaches no largest element but where E8M0 ends.
+    *(
+        QuantizeConfig("e2m3,e2m1,e4m3", 8, source, "twice", "toward_zero")
+        for source in ("bfloat16", "float16")
+    ),
+    QuantizeConfig("int8,e3m2", 4, scale_rule="twice"),
     # Many formats of few blocks each.
     QuantizeConfig("e2m1", 16, scales="e4m3"),
     QuantizeConfig("e4m3,int8,e3m2", 4, "float16", nonfinite="element", scales="e4m3"),

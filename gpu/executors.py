@@ -31,7 +31,9 @@ QUANTIZE_REGROUPED = {
     "triton": ".kernels.quantize_regrouped",
     "torch": ".ops.quantize_regrouped",
 }
+QUANTIZED_VALUES = {"triton": ".kernels.quantized_values", "torch": ".ops.quantized_values"}
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
+UNPACK = {"triton": ".kernels.unpack", "torch": ".tensors.unpack"}
 FEW_ROWS = {"triton": ".kernels.few_rows", "torch": ".ops.few_rows"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}

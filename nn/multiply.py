@@ -31,10 +31,12 @@ def operand(
     accumulator: Rule,
     transposed: bool = False,
     limit: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Operand:
-    """Operand of `multiply` for `x`: values for a fast product, codes for an accumulator."""
+    """Operand of `multiply` for `x`: values of `dtype` for a fast product, codes for an
+    accumulator."""
     if accumulator == FAST:
-        return quantizer.values(x, transposed, limit)
+        return quantizer.values(x, transposed, limit, dtype)
     if accumulator == FLOAT8 and isinstance(quantizer, MXQuantizer):
         return quantizer.regrouped(x)
     return for_rule(quantizer.codes(x, limit), accumulator)
@@ -102,4 +104,5 @@ def _of_few_rows(a: Operand, b: Operand, accumulator: Rule, dtype: torch.dtype) 
 
 def _filled(a: Tensor, b: torch.Size) -> Tensor:
     """`a` with as many columns as the weights."""
-    return pad(a, (0, b[1] - a.shape[1]))
+    missing = b[1] - a.shape[1]
+    return pad(a, (0, missing)) if missing else a  # which a compiler would copy

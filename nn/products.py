@@ -57,7 +57,7 @@ class LayerProduct(torch.autograd.Function):
             rule = recipe.accumulator
             a, kept = activation.both(x, rule == FAST, recipe.mix, x_limit)
             ctx.save_for_backward(*limits, weight, *kept)
-            b = operand(recipe.quantizer("weight"), weight, rule, limit=weight_limit)
+            b = operand(recipe.quantizer("weight"), weight, rule, limit=weight_limit, dtype=dtype)
             return multiply(for_rule(a, rule), b, rule, (x.shape[0], features), dtype)
         ctx.save_for_backward(*limits, weight, x if wanted else None)
         if frozen is not None:
@@ -83,8 +83,8 @@ class LayerProduct(torch.autograd.Function):
             if ctx.quantized:
                 x = for_rule(activation.transpose(saved, *ctx.x_shape, recipe.mix), rule)
             else:
-                x = operand(activation, mixed(saved[0].T, recipe.mix), rule, True, x_limit)
-            turned = operand(gradient, mixed(g.T, recipe.mix), rule, True, limit)
+                x = operand(activation, mixed(saved[0].T, recipe.mix), rule, True, x_limit, dtype)
+            turned = operand(gradient, mixed(g.T, recipe.mix), rule, True, limit, dtype)
             dw = multiply(turned, x, rule, weight.shape, dtype).to(weight.dtype)
         return dx, dw, *[None] * 10
 
@@ -115,7 +115,7 @@ def product(
     """
     rule = recipe.transposed_rule if any(transposed) else recipe.accumulator
     x, y = (
-        operand(quantizer, side, rule, turned, limit)
+        operand(quantizer, side, rule, turned, limit, dtype)
         for quantizer, side, turned, limit in zip(
             quantizers, (a, b), transposed, limits, strict=True
         )
@@ -195,5 +195,5 @@ def frozen_product(
     ):
         codes = activation.codes(x, limit)
         return few_rows.rows_matmul(codes, frozen, dtype)[: shape[0], :features]
-    a = operand(activation, x, rule, limit=limit)
+    a = operand(activation, x, rule, limit=limit, dtype=dtype)
     return multiply(a, frozen, rule, shape, dtype)

@@ -21,6 +21,7 @@ from ..gpu.names import scheme_name
 from ..gpu.ops.quantize import quantize
 from ..gpu.ops.quantize_both import both
 from ..gpu.ops.quantize_regrouped import quantize_regrouped
+from ..gpu.ops.quantized_values import quantized_values
 from ..gpu.ops.regroup import Regrouped, regroup
 from ..gpu.ops.unscaled import unscaled
 from ..gpu.schemes import PackedWeights, ScaledTensor
@@ -40,8 +41,15 @@ Operand = Codes | Regrouped | Tensor
 class Quantizer(Protocol):
     """Quantisation of a float32, float16 or bfloat16 matrix (rows, K) of a role."""
 
-    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
-        """Values after quantisation: (rows, K), or K filled up with zeros."""
+    def values(
+        self,
+        x: Tensor,
+        transposed: bool,
+        limit: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Values after quantisation: (rows, K), or K filled up with zeros. Those of codes are
+        float32, rounded once more to `dtype`; others keep their type."""
         ...
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> Operand:
@@ -68,7 +76,13 @@ class Unquantized:
 
     columns: int
 
-    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+    def values(
+        self,
+        x: Tensor,
+        transposed: bool,
+        limit: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
         return self.codes(x)
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> Tensor:
@@ -93,8 +107,14 @@ class UnscaledQuantizer:
     format: str
     block_size: int
 
-    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
-        return self.codes(x).dequantize()
+    def values(
+        self,
+        x: Tensor,
+        transposed: bool,
+        limit: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        return self.codes(x).dequantize(dtype)
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> MXTensor:
         return unscaled(x, self.format, self.block_size)
@@ -123,15 +143,20 @@ class MXQuantizer:
         # Found once: torch.compile would compile again where it is there.
         _ = FORMATS[self.format].largest_finite
 
-    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
-        return fake_quantize(
-            x,
-            self.format,
-            block_size=self.block_size,
-            scale_rule=self.scale_rule,
-            rounding=self.rounding,
-            words=self._random_words(x),
-        )
+    def values(
+        self,
+        x: Tensor,
+        transposed: bool,
+        limit: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        rules, words = (self.format, self.block_size, self.scale_rule), self._random_words(x)
+        if x.is_cuda and words is None and not x.shape[1] % self.block_size:
+            if x.is_contiguous():
+                return quantized_values(x, *rules, dtype)
+            if not torch.compiler.is_compiling():  # two kernels; a compiler makes one of the below
+                return self.codes(x).dequantize(dtype)
+        return fake_quantize(x, *rules, self.rounding, words).to(dtype)
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> MXTensor:
         words = self._random_words(x)
@@ -210,10 +235,17 @@ class SchemeQuantizer:
         # Made once: torch.compile would not trace what makes it.
         object.__setattr__(self, "text", scheme_name(self.scheme))
 
-    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+    def values(
+        self,
+        x: Tensor,
+        transposed: bool,
+        limit: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
         if transposed and self.once:
-            return self.values(x.T, False, limit).T
-        return self._values(self.codes(x, limit), *x.shape)
+            return self.values(x.T, False, limit, dtype).T
+        rows, columns = x.shape
+        return self.codes(x, limit).dequantize(dtype)[:rows, :columns]
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> ScaledTensor:
         whole, rng = whole_groups(x, self.scheme, self.columns), None
@@ -261,7 +293,7 @@ def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
     """A matrix filled up with zeros to whole groups of rows, and to a multiple of `columns`."""
     rows = lcm(*(level.granularity.rows or 1 for level in scheme.levels))
     below, right = _missing(x.shape[0], rows), _missing(x.shape[1], columns)
-    return pad(x, (0, right, 0, below))
+    return pad(x, (0, right, 0, below)) if right or below else x  # which a compiler would copy
 
 
 def _missing(size: int, group: int) -> int:
@@ -280,7 +312,6 @@ def group_columns(*of: Scheme) -> int:
 def fake_quantize(
     x: Tensor,
     fmt: str,
-    *,
     block_size: int = 32,
     scale_rule: str = "floor",
     rounding: str = "nearest_even",

@@ -1,7 +1,8 @@
 """Products of up to 16 rows and a quantised weight: the executor ``triton`` of `few_rows_matmul`.
 
 Reading the codes is the work: programs share out tiles of rows and parts of K, so that each
-multiprocessor has loads in flight, and a second kernel adds up the parts. 4-bit codes are read four
+multiprocessor has loads in flight, and a second kernel adds up the parts. Small tiles of one warp
+each wait for one another least. 4-bit codes are read four
 at a time; each of the four makes a matrix, which every fourth column of x multiplies, so that
 nothing is put side by side.
 """
@@ -14,11 +15,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import E2M1, E8M0, ElementFormat, FloatFormat, IntegerFormat, ScaleFormat
+from ...model.formats import (
+    E2M1,
+    E4M3,
+    E5M2,
+    E8M0,
+    ElementFormat,
+    FloatFormat,
+    IntegerFormat,
+    ScaleFormat,
+)
 from ..names import named_format, named_scheme
 from ..ops.few_rows import MOST_ROWS
 from ..tensors.mx import MXTensor
-from ..tensors.packed import PackedTensor, kind_and_facts
+from ..tensors.packed import described
 from . import device
 from .decode import Codes, codes_refusal, decode, scale_value
 
@@ -26,10 +36,12 @@ if TYPE_CHECKING:
     from ..ops.few_rows import FewRows, Weights
 
 LEAST_GROUP = 16  # elements of a row that share a scale
-PROGRAMS = 4  # on a multiprocessor
+PROGRAMS = 8  # on a multiprocessor
 INTERPRETED_PROGRAMS = 5
 BFLOAT16_PRODUCTS = (9, 0)  # the compute capability that multiplies two bfloat16 at once
 SUMS = 256  # of a program of the second kernel
+WORDS = {1: torch.int32, 2: torch.int64}  # four columns of x, by bytes of one
+FP8 = {torch.float8_e4m3fn: E4M3, torch.float8_e5m2: E5M2}
 
 
 def _e2m1_conversion() -> str:
@@ -66,7 +78,10 @@ class Tile(NamedTuple):
     stages: int
 
 
-VECTOR, MATRIX = Tile(16, 512, 4, 3), Tile(64, 128, 4, 4)
+# For one row, by the bits of a code; for more rows, by whether groups are shorter than NARROW.
+VECTOR = {8: Tile(4, 512, 1, 4), 4: Tile(4, 1024, 1, 3)}
+MATRIX = {False: Tile(16, 256, 1, 3), True: Tile(16, 128, 1, 4)}
+NARROW = 32
 SMALL_VECTOR, SMALL_MATRIX = Tile(16, 64, 1, 1), Tile(16, 32, 1, 1)  # for the interpreter
 
 
@@ -94,8 +109,8 @@ class Layout(NamedTuple):
 
 def layout(weights: "Weights") -> Layout:
     """Element, bits that a code takes, codes, and format, scales, rows, columns of each level."""
-    packed, parts = isinstance(weights, PackedTensor), weights.named_parts()
-    kind, (name, *sizes) = kind_and_facts(weights)
+    parts = weights.named_parts()
+    _, kind, name, sizes, packed = described(weights)
     if kind == MXTensor.__name__:
         element = named_format(name)
         levels = [(E8M0, parts["scales"], 1, sizes[0])]
@@ -121,9 +136,9 @@ def refusal(request: "FewRows") -> str | None:
     weights, x = request.weights, request.x
     if x.dtype.itemsize == 1 and not (device.interpreted() or _has_fp8(x)):
         return f"x must be bfloat16 or float16 on this device, not {x.dtype}"
-    kind, facts = kind_and_facts(weights)
+    _, kind, name, sizes, _ = described(weights)
     if kind != MXTensor.__name__:
-        scheme = named_scheme(facts[0])
+        scheme = named_scheme(name)
         if len(scheme.elements) > 1 or scheme.zero_point:
             return f"elements must be of one format, without zero points, not those of {scheme}"
     made = layout(weights)
@@ -134,7 +149,7 @@ def refusal(request: "FewRows") -> str | None:
         return f"elements must not be sign-magnitude integers, not {made.element}"
     if made.bits not in (4, 8):
         return f"packed codes must have 4 bits, not {made.bits}"
-    if (facts[-2] if kind == MXTensor.__name__ else facts[-1]) not in (-1, 1):
+    if (sizes[1] if kind == MXTensor.__name__ else sizes[0]) not in (-1, 1):
         return "groups must run along K"
     length = weights.shape[1]
     if made.bits == 4 and length % 4:
@@ -153,8 +168,12 @@ def refusal(request: "FewRows") -> str | None:
 
 def _has_fp8(x: Tensor) -> bool:
     """Whether the GPU converts the FP8 type of `x`."""
-    known = x.dtype in (torch.float8_e4m3fn, torch.float8_e5m2)
-    return known and device.has_fp8_conversion(x.device)
+    return x.dtype in FP8 and device.has_fp8_conversion(x.device)
+
+
+def _codes_of(x: Tensor) -> Codes | None:
+    """How FP8 codes `x` are read; None of other types."""
+    return Codes.of(FP8[x.dtype], x.device) if x.dtype in FP8 else None
 
 
 def _converts(made: Layout, inner: Scale, x: Tensor) -> bool:
@@ -163,6 +182,12 @@ def _converts(made: Layout, inner: Scale, x: Tensor) -> bool:
         return False
     short = inner.whole or inner.form != "float"
     return short and device.capability_of(x.device) >= BFLOAT16_PRODUCTS
+
+
+def _multiplied_type(made: Layout, inner: Scale, x: Tensor) -> tl.dtype:
+    """The type of products of two rows or more. float16 has FP8 codes and takes fewer steps."""
+    is_codes = x.dtype.itemsize == 1 and made.element in (E4M3, E5M2) and inner.whole
+    return tl.float16 if x.dtype == torch.float16 or is_codes else tl.bfloat16
 
 
 def _scale(
@@ -185,7 +210,8 @@ def run(request: "FewRows") -> Tensor:
     if small:
         tile, programs = (SMALL_VECTOR if vector else SMALL_MATRIX), INTERPRETED_PROGRAMS
     else:
-        tile = VECTOR if vector else MATRIX
+        narrow = made.levels[-1][3] < NARROW
+        tile = VECTOR[made.bits] if vector else MATRIX[narrow]
         properties = torch.cuda.get_device_properties(request.device)
         programs = properties.multi_processor_count * PROGRAMS
     if not n:
@@ -197,13 +223,15 @@ def run(request: "FewRows") -> Tensor:
     levels = [(_scale(*level, length), level[1]) for level in made.levels]
     inner = levels[-1]
     outer = levels[0] if len(levels) == 2 else (None, inner[1])
-    each, codes, convert = 1, made.codes, None
+    each, codes, words, convert = 1, made.codes, x, None
     if made.bits == 4:
         each, codes = 4, made.codes.view(torch.uint16)
+        # Words of four columns.
+        words = (x.clone() if x.storage_offset() % 4 else x).view(WORDS[x.dtype.itemsize])
         if _converts(made, inner[0], x):
             convert = E2M1_CONVERSION
     _multiply[(tiles, parts)](
-        x,
+        words,
         codes,
         outer[1],
         inner[1],
@@ -219,6 +247,8 @@ def run(request: "FewRows") -> Tensor:
         EACH=each,
         CONVERT=convert,
         PER_ROW=request.scales is not None and request.scales.numel() > 1,
+        X=_codes_of(x),
+        TYPE=_multiplied_type(made, inner[0], x),
         M=MOST_ROWS,
         VECTOR=vector,
         ROWS=tile.rows,
@@ -232,48 +262,48 @@ def run(request: "FewRows") -> Tensor:
 
 
 @triton.jit
-def _read(scales, at, inside, LEVEL: tl.constexpr, CODES: tl.constexpr):
-    """float32 scales of a level at these places."""
+def _scale_at(code, LEVEL: tl.constexpr, CODES: tl.constexpr):
+    """float32 scales of a level, of what is kept of them."""
     if LEVEL.form == "power":
-        return scale_value(tl.load(scales + at, mask=inside, other=127))
+        return scale_value(code)
     elif LEVEL.form == "codes":
-        return decode(tl.load(scales + at, mask=inside, other=0), CODES)
+        return decode(code, CODES)
     else:
-        return tl.load(scales + at, mask=inside, other=1.0).to(tl.float32)
+        return code.to(tl.float32)
 
 
 @triton.jit
-def _scales(
+def _kept(
     scales,
     row,
     there,
     k,
     length,
     INNER: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """What is kept of the scales of a tile from column k on: (ROWS, groups), one for whole rows."""
+    PARTS: tl.constexpr = max(1, COLUMNS // INNER.width)
+    across = length // INNER.width
+    group = k // INNER.width + tl.arange(0, PARTS)[None, :]
+    at = (row // INNER.height).to(tl.int64)[:, None] * across + group
+    return tl.load(scales + at, mask=there[:, None] & (group < across), other=0)
+
+
+@triton.jit
+def _over_columns(
+    kept,
+    INNER: tl.constexpr,
     SCALE: tl.constexpr,
-    ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     EACH: tl.constexpr,
 ):
-    """float32 scales of a tile from column k on, one for every EACH-th of COLUMNS; 1 for whole
-    rows, whose scales multiply the sums."""
-    if INNER.whole:
-        result = tl.full((ROWS, COLUMNS // EACH), 1.0, tl.float32)
-    else:
-        across = length // INNER.width
-        first = (row // INNER.height).to(tl.int64) * across + k // INNER.width
-        if INNER.width >= COLUMNS:
-            scale = _read(scales, first, there, INNER, SCALE)[:, None]
-            result = tl.broadcast_to(scale, (ROWS, COLUMNS // EACH))
-        else:
-            PARTS: tl.constexpr = COLUMNS // INNER.width
-            SHARE: tl.constexpr = INNER.width // EACH
-            part = tl.arange(0, PARTS)[None, :]
-            inside = there[:, None] & (k // INNER.width + part < across)
-            scale = _read(scales, first[:, None] + part, inside, INNER, SCALE)
-            wide = tl.broadcast_to(scale[:, :, None], (ROWS, PARTS, SHARE))
-            result = tl.reshape(wide, (ROWS, COLUMNS // EACH))
-    return result
+    """float32 scales (ROWS, COLUMNS / EACH), one for every EACH-th column."""
+    ROWS: tl.constexpr = kept.shape[0]
+    PARTS: tl.constexpr = kept.shape[1]
+    SHARE: tl.constexpr = COLUMNS // PARTS // EACH
+    scale = _scale_at(kept, INNER, SCALE)[:, :, None]
+    return tl.reshape(tl.broadcast_to(scale, (ROWS, PARTS, SHARE)), (ROWS, PARTS * SHARE))
 
 
 @triton.jit
@@ -284,6 +314,7 @@ def _values(
     WHOLE: tl.constexpr,
     EACH: tl.constexpr,
     CONVERT: tl.constexpr,
+    TYPE: tl.constexpr,
 ):
     """Values of the first, second, ... of EACH codes, times `scale` unless WHOLE."""
     if CONVERT is not None:
@@ -295,6 +326,9 @@ def _values(
             is_pure=True,
             pack=2,
         )
+    elif EACH == 1 and WHOLE and FORMAT.converts and tl.float16 == TYPE:
+        eight: tl.constexpr = tl.float8e5 if FORMAT.has_inf else tl.float8e4nv
+        return (codes.to(eight, bitcast=True).to(TYPE),)
     elif EACH == 1:
         return (_value(codes, scale, FORMAT, WHOLE),)
     else:
@@ -315,6 +349,17 @@ def _value(code, scale, FORMAT: tl.constexpr, WHOLE: tl.constexpr):
 
 
 @triton.jit
+def _column(words, i: tl.constexpr, X: tl.constexpr, EACH: tl.constexpr, TYPE: tl.constexpr):
+    """Column i of the EACH columns of x that a word holds side by side."""
+    if EACH == 1:
+        return words
+    elif X is None:
+        return (words >> (i * 16)).to(tl.int16).to(TYPE, bitcast=True)
+    else:
+        return decode(((words >> (i * 8)) & 255).to(tl.uint8), X)
+
+
+@triton.jit
 def _multiply(
     x,
     codes,
@@ -332,6 +377,8 @@ def _multiply(
     EACH: tl.constexpr,
     CONVERT: tl.constexpr,
     PER_ROW: tl.constexpr,
+    X: tl.constexpr,
+    TYPE: tl.constexpr,
     M: tl.constexpr,
     VECTOR: tl.constexpr,
     ROWS: tl.constexpr,
@@ -339,7 +386,7 @@ def _multiply(
     STAGES: tl.constexpr,
 ):
     PARTS: tl.constexpr = COLUMNS // EACH
-    TYPE: tl.constexpr = tl.float16 if x.dtype.element_ty == tl.float16 else tl.bfloat16
+    ZERO: tl.constexpr = 0.0 if EACH == 1 else 0  # of x
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = row < n
     across = length // EACH
@@ -351,36 +398,51 @@ def _multiply(
     else:
         total = tl.zeros((ROWS, M), tl.float32)
     part, parts, steps = tl.program_id(1), tl.num_programs(1), tl.cdiv(length, COLUMNS)
-    for step in tl.range(part * steps // parts, (part + 1) * steps // parts, num_stages=STAGES):
-        k = step * COLUMNS
-        inside = k // EACH + j < across
-        code = tl.load(of_row + k // EACH, mask=there[:, None] & inside[None, :], other=0)
-        scale = _scales(inner, row, there, k, length, INNER, SCALE, ROWS, COLUMNS, EACH)
-        values = _values(code, scale, FORMAT, INNER.whole, EACH, CONVERT)
+    start, stop = part * steps // parts, (part + 1) * steps // parts
+    if not INNER.whole:
+        kept = _kept(inner, row, there, start * COLUMNS, length, INNER, COLUMNS)
+    for step in tl.range(start, stop, num_stages=STAGES):
+        at = step * PARTS + j
+        inside = at < across
+        code = tl.load(of_row + step * PARTS, mask=there[:, None] & inside[None, :], other=0)
+        if INNER.whole:
+            scale = tl.full((ROWS, PARTS), 1.0, tl.float32)
+        else:
+            # Loaded a step ahead, for they are too short to be copied asynchronously.
+            later = _kept(inner, row, there, (step + 1) * COLUMNS, length, INNER, COLUMNS)
+            scale = _over_columns(kept, INNER, SCALE, COLUMNS, EACH)
+            kept = later
+        values = _values(code, scale, FORMAT, INNER.whole, EACH, CONVERT, TYPE)
+        if VECTOR:
+            words = tl.load(x + at, mask=inside, other=ZERO)
+        else:
+            words = tl.load(
+                x + (line[None, :] * across + at[:, None]),
+                mask=inside[:, None] & (line < m)[None, :],
+                other=ZERO,
+            )
         for i in tl.static_range(EACH):
-            column = k + j * EACH + i
+            other = _column(words, i, X, EACH, TYPE)
             if VECTOR:
-                other = tl.load(x + column, mask=column < length, other=0.0).to(tl.float32)
-                total += values[i].to(tl.float32) * other[None, :]
+                total += values[i].to(tl.float32) * other.to(tl.float32)[None, :]
             else:
-                many = (column < length)[:, None] & (line < m)[None, :]
-                at = line[None, :] * length + column[:, None]
-                other = tl.load(x + at, mask=many, other=0.0).to(TYPE)
-                total = tl.dot(values[i].to(TYPE), other, total)
+                total = tl.dot(values[i].to(TYPE), other.to(TYPE), total)
     if VECTOR:
         result = tl.sum(total, axis=1)[:, None] + tl.zeros((ROWS, M), tl.float32)
     else:
         result = total
     if INNER.whole:
-        result *= _read(inner, row // INNER.height, there, INNER, SCALE)[:, None]
+        whole = tl.load(inner + row // INNER.height, mask=there, other=0)
+        result *= _scale_at(whole, INNER, SCALE)[:, None]
     if OUTER is not None:
-        result *= _read(outer, row // OUTER.height, there, OUTER, None)[:, None]
+        whole = tl.load(outer + row // OUTER.height, mask=there, other=0)
+        result *= _scale_at(whole, OUTER, None)[:, None]
     if of_x is not None:
         scale = tl.load(of_x + line * PER_ROW, mask=line < m, other=1.0)
         result *= scale[None, :]
     at = (part * m + line)[None, :].to(tl.int64) * n + row[:, None]
-    kept = there[:, None] & (line < m)[None, :]
-    tl.store(sums + at, result.to(sums.dtype.element_ty), mask=kept)
+    written = there[:, None] & (line < m)[None, :]
+    tl.store(sums + at, result.to(sums.dtype.element_ty), mask=written)
 
 
 @triton.jit

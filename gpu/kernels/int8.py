@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 ALIGNMENT = 16  # bytes, of the rows and the first byte that descriptors of tensors take
 DESCRIPTORS = (9, 0)  # the compute capability that has them
 TILE = {"ROWS": 128, "COLUMNS": 256, "LENGTH": 128}
-FEW = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 256}  # where `a` has at most ROWS rows
+FEW = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 512}  # where `a` has at most ROWS rows
+FEW_OF_MANY = {"ROWS": 16, "COLUMNS": 64, "LENGTH": 256}  # and `b` many rows
+MANY = 8192
 SMALL = {"ROWS": 16, "COLUMNS": 32, "LENGTH": 32}  # for the interpreter
 GROUP_ROWS = 8  # tiles of rows that share columns in the cache
 NAN_BITS = tl.constexpr(accumulator("int32").nan_bits)
@@ -48,7 +50,9 @@ def run(request: "Int8Request") -> Tensor:
     (m, length), n = a.codes.shape, len(b.codes)
     out = torch.empty((m, n), dtype=request.out_dtype, device=request.device)
     few = m <= FEW["ROWS"]
-    tile = SMALL if device.interpreted() else FEW if few else TILE
+    tile = (FEW_OF_MANY if n >= MANY else FEW) if few else TILE
+    if device.interpreted():
+        tile = SMALL
     blocks = [[tile["ROWS"], tile["LENGTH"]], [tile["COLUMNS"], tile["LENGTH"]]]
     grid = triton.cdiv(m, tile["ROWS"]) * triton.cdiv(n, tile["COLUMNS"])
     _multiply[(grid,)](

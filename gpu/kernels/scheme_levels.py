@@ -1,7 +1,8 @@
 """Schemes of two levels, NVFP4 among them: a float32 scale of the tensor, 8-bit scales of groups.
 
 Used by `scheme_quantize`. One launch finds the largest magnitude, one makes scales and codes, and
-the random words of stochastic rounding where a seed and an offset are given.
+the random words of stochastic rounding where a seed and an offset are given. Every program of a
+small tensor finds the largest magnitude itself, and one launch is enough.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,10 @@ from .scheme_rows import LARGEST_BITS, Element, element_code
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
 
-TILE = 4096  # elements of a program
+TILE, SMALL_TILE = 4096, 512  # elements of a program
+SMALL = 2**18  # elements of a tensor
+MOST_ALONE = 2**14  # elements that each program looks at
+WARPS_ALONE = 8
 MOST_COLUMNS = 1024  # of a group
 MOST_STEPS = 512  # of an element from zero to the largest: with 32 more bits float64 has them
 OF_WORDS, OF_SEED = 1, 2  # sources of random words; 0 for none
@@ -76,7 +80,10 @@ def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
     random = 0
     if request.words is not None:
         random = OF_WORDS if request.words.dtype == torch.uint32 else OF_SEED
-    constants = {"HEIGHT": height, "WIDTH": width, "GROUPS": TILE // (height * width)}
+    size = rows * columns
+    tile = SMALL_TILE if size <= SMALL else TILE
+    constants = {"HEIGHT": height, "WIDTH": width, "GROUPS": max(1, tile // (height * width))}
+    alone = height == 1 and size <= MOST_ALONE
     grid = (triton.cdiv(groups, constants["GROUPS"]),)
     find = Launch(_find_largest, grid, **constants)
     make = Launch(
@@ -90,14 +97,18 @@ def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
         SCALE=Element.of(inner.format),
         CODES=Codes.of(inner.format, where),
         RANDOM=random,
+        ALL=triton.next_power_of_2(size) // width if alone else 0,
+        num_warps=WARPS_ALONE if alone else 4,
     )
     outer_shape, scales_shape = (
         grid_shape(shape, level.granularity.group((rows, columns)), -1) for level in scheme.levels
     )
 
     def work(x: Tensor, words: Tensor | None = None) -> list[Tensor]:
-        largest = torch.zeros(1, dtype=torch.int32, device=where)
-        find(x, largest, groups, columns)
+        largest = x
+        if not alone:
+            largest = torch.zeros(1, dtype=torch.int32, device=where)
+            find(x, largest, groups, columns)
         codes = torch.empty(shape, dtype=torch.uint8, device=where)
         outer = torch.empty(outer_shape, dtype=torch.float32, device=where)
         scales = torch.empty(scales_shape, dtype=torch.uint8, device=where)
@@ -131,6 +142,16 @@ def _places(
 def _magnitudes(value):
     """int32 bits of the largest magnitude of each group."""
     return tl.max(tl.max(value.to(tl.int32, bitcast=True) & 0x7FFFFFFF, axis=2), axis=1)
+
+
+@triton.jit
+def _largest_of_all(x, groups, WIDTH: tl.constexpr, ALL: tl.constexpr):
+    """float32 largest magnitude of groups of one row each, at most ALL, that are finite."""
+    group = tl.arange(0, ALL)
+    at = group[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    value = tl.load(x + at, mask=(group < groups)[:, None], other=0.0).to(tl.float32)
+    most = _magnitudes(value[:, None, :])
+    return tl.max(tl.where(most >= INFINITY32, 0, most), axis=0).to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -207,8 +228,12 @@ def _make_codes(
     SCALE: tl.constexpr,
     CODES: tl.constexpr,
     RANDOM: tl.constexpr,
+    ALL: tl.constexpr,
 ):
-    amax = tl.load(largest).to(tl.float32, bitcast=True)
+    if ALL:
+        amax = _largest_of_all(x, groups, WIDTH, ALL)
+    else:
+        amax = tl.load(largest).to(tl.float32, bitcast=True)
     ratio = tl.div_rn(amax, tl.full((), ROOM, tl.float32)).to(tl.int32, bitcast=True)
     whole = tl.minimum(tl.maximum(ratio, 1), LARGEST_BITS).to(tl.float32, bitcast=True)
     tl.store(outer, whole)

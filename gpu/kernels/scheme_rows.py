@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SHORTEST = 256  # shorter rows would leave threads without work
 LONGEST_PART = 16384  # elements of a row that a program has at once
 OF_WARP = 2048  # elements
+OF_WARP_FEW, FEW_ROWS = 256, 64  # elements, up to as many rows
+MOST_WARPS = 32
 NAN_BITS, LARGEST_BITS = tl.constexpr(FLOAT32.nan_code), tl.constexpr(FLOAT32.largest_code)
 FAR = tl.constexpr(2.0**20)  # beyond every code, and what a zero point makes of it
 TINY = tl.constexpr(2.0**-64)  # scales below it, and values under them, are taken 2^64 as large
@@ -83,6 +85,7 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
     shape, where, (element, *_) = request.x.shape, request.device, request.scheme.elements
     columns, rows = shape[-1], shape[:-1].numel()
     part = min(LONGEST_PART, triton.next_power_of_2(columns))
+    of_warp = OF_WARP_FEW if rows <= FEW_ROWS else OF_WARP
     launch = Launch(
         _quantize_rows,
         (rows,),
@@ -90,7 +93,7 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
         PART=part,
         WHOLE=columns <= part,
         FUSED=not device.interpreted(),  # which rounds a product before it adds
-        num_warps=max(1, part // OF_WARP),
+        num_warps=min(MOST_WARPS, max(1, part // of_warp)),
         ELEMENT=Element.of(element),
     )
     scale_shape = (*shape[:-1], 1)

@@ -14,9 +14,8 @@ from ...model.schemes import Scheme
 from .. import executors
 from ..names import named_scheme
 from ..operators import operator
-from ..tensors.container import CLASSES
 from ..tensors.mx import FLOAT8, MXTensor
-from ..tensors.packed import PackedTensor, kind_and_facts
+from ..tensors.packed import PackedTensor, described, from_description
 from ..tensors.scaled import ScaledTensor
 
 Weights = MXTensor | ScaledTensor | PackedTensor
@@ -66,14 +65,12 @@ def few_rows_matmul(
         raise ValueError(f"x must have {want} columns, as the weights, not {length}")
     if scales is not None and scales.numel() not in (1, m):
         raise ValueError(f"scales must be 1 or {m}, not {scales.numel()}")
-    kind, (name, *sizes) = kind_and_facts(weights)
-    packed, parts = isinstance(weights, PackedTensor), weights.named_parts()
+    parts, *about = described(weights)
     # A slice of a weight has codes and scales with gaps.
-    values = [part.contiguous() for part in parts.values()]
-    about = " ".join(parts), kind, name, sizes, packed, [*weights.shape]
+    parts = [part.contiguous() for part in parts]
     out = x.dtype if out_dtype is None else out_dtype
     whole = None if scales is None else scales.contiguous()
-    return _few_rows(x, whole, values, *about, out, executor)
+    return _few_rows(x, whole, parts, *about, [*weights.shape], out, executor)
 
 
 def takes(x: Tensor, weights: Any) -> bool:
@@ -95,7 +92,7 @@ def takes_rows(a: Any, b: Any) -> bool:
 
 def has_short_scales(weights: Weights) -> bool:
     """Whether bfloat16 has the values of a weight, scales of whole rows left out."""
-    kind, (name, *_) = kind_and_facts(weights)
+    _, kind, name, *_ = described(weights)
     if kind == MXTensor.__name__:
         return True
     inner, length = named_scheme(name).levels[-1], weights.shape[1]
@@ -114,7 +111,8 @@ def is_of_rows(scheme: Scheme) -> bool:
 def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:
     """The (M, N) products of FP8 rows (M, K) and a weight (N, K), float32 sums scaled once."""
     element = named_scheme(a.scheme_name).elements[0]
-    return few_rows_matmul(a.codes.view(FLOAT8[element]), b, a.scales[0], out_dtype=out_dtype)
+    codes, scales = a.parts()  # torch.compile traces no property
+    return few_rows_matmul(codes.view(FLOAT8[element]), b, scales, out_dtype=out_dtype)
 
 
 def _fake(x: Tensor, *others: Any) -> Tensor:
@@ -127,7 +125,6 @@ def _few_rows(
     x: Tensor,
     scales: Tensor | None,
     parts: list[Tensor],
-    part_names: str,
     kind: str,
     name: str,
     sizes: list[int],
@@ -136,11 +133,7 @@ def _few_rows(
     out_dtype: torch.dtype,
     executor: str | None,
 ) -> Tensor:
-    by_name, facts = dict(zip(part_names.split(), parts, strict=True)), (name, *sizes)
-    if packed:
-        weights: Any = PackedTensor(by_name, (kind, *facts), shape)
-    else:
-        weights = CLASSES[kind].made_of(by_name, facts, shape)
+    weights = from_description(parts, kind, name, sizes, packed, shape)
     return executors.run(
         executors.FEW_ROWS, executor, FewRows(x.contiguous(), scales, weights, out_dtype)
     )

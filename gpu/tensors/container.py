@@ -85,6 +85,10 @@ class Container(Tensor):
         """
         raise NotImplementedError
 
+    def parts(self) -> list[Tensor]:
+        """The parts that there are."""
+        return list(self.named_parts().values())
+
     def with_parts(self, change: Callable[[Tensor], Tensor]) -> "Container":
         """A container like this one with other parts."""
         changed = {name: change(part) for name, part in self.named_parts().items()}

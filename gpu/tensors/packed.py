@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from ...model.errors import choice
-from ...model.packing import pack_rows, unpack_rows
-from .. import checks
+from ...model.packing import pack_rows
+from .. import checks, executors
 from ..names import named_format, named_scheme
 from ..operators import operator
 from .container import CLASSES, Container, along
 from .mx import MXTensor
 from .scaled import ScaledTensor
+from .unpack import Unpacking
 
 BYTE = 8
 KINDS = MXTensor.__name__, ScaledTensor.__name__  # whose codes can be packed
@@ -37,6 +38,7 @@ class PackedTensor(Container):
     def __init__(
         self, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
     ) -> None:
+        parts = {"packed": parts["packed"], **parts}  # the codes first, as everywhere
         self.part_names, self.own_facts = tuple(parts), facts
         for name, part in parts.items():  # each an attribute: PyTorch knows parts by those
             setattr(self, name, part)
@@ -126,10 +128,32 @@ def unpack_rows_of(packed: Tensor, bits: int, length: int) -> Tensor:
     return packed if bits >= BYTE else _unpack(packed, bits, length)
 
 
-def kind_and_facts(x: MXTensor | ScaledTensor | PackedTensor) -> tuple[str, tuple[Any, ...]]:
-    """Kind of a container of codes and its facts, those of the unpacked one for a PackedTensor."""
-    kind, *facts = x.own_facts if isinstance(x, PackedTensor) else (type(x).__name__, *x.facts())
-    return kind, tuple(facts)
+def described(
+    x: MXTensor | ScaledTensor | PackedTensor,
+) -> tuple[list[Tensor], str, str, list[int], bool]:
+    """Parts of codes; their kind, their format or scheme by name, and sizes, as the unpacked ones
+    have them; and whether they are packed. Of attributes, which torch.compile can trace."""
+    if isinstance(x, PackedTensor):
+        kind, name, *sizes = x.own_facts
+        return x.parts(), kind, name, sizes, True
+    if isinstance(x, MXTensor):
+        return x.parts(), MXTensor.__name__, x.format_name, [x.block_size, x.axis, x.padding], False
+    return x.parts(), ScaledTensor.__name__, x.scheme_name, [x.axis], False
+
+
+def from_description(
+    parts: list[Tensor], kind: str, name: str, sizes: list[int], packed: bool, shape: Sequence[int]
+) -> MXTensor | ScaledTensor | PackedTensor:
+    """The codes that `described` describes."""
+    codes, *others = parts
+    if kind == MXTensor.__name__:
+        made: Any = {"codes": codes, "scales": others[0]}
+    else:
+        made = ScaledTensor.of_parts(name, parts, sizes[0]).named_parts()
+    if packed:
+        made = {"packed": made.pop("codes"), **made}
+        return PackedTensor(made, (kind, name, *sizes), shape)
+    return CLASSES[kind].made_of(made, (name, *sizes), shape)  # pyright: ignore[reportReturnType]
 
 
 def code_bits(facts: tuple[Any, ...]) -> int:
@@ -158,4 +182,4 @@ def _fake_unpack(packed: Tensor, bits: int, length: int) -> Tensor:
 def _unpack(packed: Tensor, bits: int, length: int) -> Tensor:
     if not prod(packed.shape):
         return packed.new_empty((len(packed), length))
-    return unpack_rows(packed, bits, length).contiguous()
+    return executors.run(executors.UNPACK, None, Unpacking(packed.contiguous(), bits, length))

@@ -67,10 +67,6 @@ class ScaledTensor(Container):
         x = scaled_of(name, parts, axis)
         return cls(name, x.codes, x.scales, x.zero_points, x.selectors, axis)
 
-    def parts(self) -> list[Tensor]:
-        """Codes, the scales of every level, and zero points and selectors where there are some."""
-        return list(self.named_parts().values())
-
     def facts(self) -> tuple[str, int]:
         return self.scheme_name, self.axis
 

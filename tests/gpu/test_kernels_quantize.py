@@ -12,7 +12,10 @@ from compare import generator
 from devices import BYTES, assert_same_blocks, tensor
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu, model
+from mxdot.gpu import executors
+from mxdot.gpu.ops.quantized_values import _quantized_values
 from mxdot.gpu.tensors.mx import MXTensor
+from mxdot.gpu.tensors.unpack import Unpacking
 from mxdot.model import FORMATS
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.quantize import NONFINITE, SCALE_RULES
@@ -41,6 +44,20 @@ def random_words(rng, shape):
     words = rng.integers(0, 2**32, shape, dtype=np.uint32)
     words[0], words[1] = 0, 2**32 - 1
     return words
+
+
+@pytest.mark.parametrize("fmt", BYTES)
+@pytest.mark.parametrize("scale_rule", SCALE_RULES)
+def test_values_without_codes(fmt, scale_rule):
+    x = tensor(values(generator("values", fmt, scale_rule), (50, 96)), DEVICE)
+    for dtype in (torch.float32, torch.float16):
+        made = gpu.quantize(x, fmt, scale_rule=scale_rule, executor="torch")
+        want = made.dequantize(dtype, executor="torch")
+        for executor in ("triton", "torch"):
+            result = _quantized_values(x, fmt, 32, scale_rule, dtype, executor)
+            assert result.dtype == dtype
+            torch.testing.assert_close(result, want, rtol=0, atol=0, equal_nan=True)
+            assert torch.equal(torch.signbit(result[want == 0]), torch.signbit(want[want == 0]))
 
 
 @pytest.mark.parametrize("fmt", BYTES)
@@ -241,3 +258,20 @@ def test_dequantisation_to_bfloat16(fmt):
     result, want = (x.dequantize(torch.bfloat16, executor=name) for name in ("triton", "torch"))
     assert torch.equal(result.nan_to_num(7), want.nan_to_num(7))
     assert torch.equal(result.isnan(), want.isnan())
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (3, 10), (5, 4096), (9, 6000)])
+def test_unpacked_codes(shape):
+    rows, length = shape
+    rng = generator("unpack", shape)
+    packed = tensor(rng.integers(0, 256, (rows, length // 2), dtype=np.uint8), DEVICE)
+    request = Unpacking(packed, 4, length)
+    want = executors.run(executors.UNPACK, "torch", request)
+    assert torch.equal(executors.run(executors.UNPACK, "triton", request), want)
+
+
+def test_what_the_kernel_does_not_unpack():
+    packed = torch.zeros((2, 3), dtype=torch.uint8, device=DEVICE)
+    for bits, length, why in ((6, 4, "4 bits, not 6"), (4, 5, "whole bytes, not of 5 codes")):
+        with pytest.raises(ValueError, match=why):
+            executors.run(executors.UNPACK, "triton", Unpacking(packed, bits, length))

@@ -9,6 +9,7 @@ from torch import nn
 
 from devices import on_devices
 from mxdot.gpu import MXTensor, PackedTensor
+from mxdot.gpu.ops import few_rows
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
 from mxdot.nn import RECIPES as NAMED
 from mxdot.nn import MXLinear, Recipe, convert, freeze, kernel_of
@@ -78,6 +79,29 @@ def test_saved_loaded_and_moved(recipe, kind):
 def test_one_graph(name):
     torch.compiler.reset()
     net, x = freeze(network(RECIPES[name][0]), keep_weight=False), torch.randn(4, 72)
+    with torch.no_grad():
+        result = torch.compile(net, fullgraph=True, backend="aot_eager")(x)
+        assert torch.equal(result, net(x))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        NAMED["mxfp8"],
+        NAMED["nvfp4"],
+        Recipe("e2m1", None),
+        Recipe("fp8_e4m3_row", "fp8_e4m3_row"),
+        Recipe("fp8_e4m3_row", "fp8_e4m3_row", accumulator="float8"),
+    ],
+    ids=str,
+)
+def test_one_graph_of_few_rows(recipe, monkeypatch):
+    """As on a CUDA device, where few rows have a kernel of their own."""
+    monkeypatch.setattr(few_rows, "is_few", lambda x: len(x) <= few_rows.MOST_ROWS)
+    torch.compiler.reset()
+    net, x = freeze(network(recipe), keep_weight=False), torch.randn(4, 72)
+    net, x = net.to(torch.bfloat16), x.to(torch.bfloat16)
     with torch.no_grad():
         result = torch.compile(net, fullgraph=True, backend="aot_eager")(x)
         assert torch.equal(result, net(x))

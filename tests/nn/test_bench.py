@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from mxdot.nn import Recipe
+from mxdot.nn import Recipe, bench_parallel
 from mxdot.nn import bench as networks
 
 SMALL = ("--device", "cpu", "--eager", "--width", "128", "--hidden", "256", "--tokens", "128")
@@ -121,3 +121,35 @@ def test_a_step_has_gradients():
     assert x.grad is not None
     assert all(p.grad is not None for p in made.parameters())
     assert isinstance(made, nn.Sequential)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own
+@pytest.mark.parametrize("mode", bench_parallel.MODES)
+def test_training_over_ranks(mode, capsys, monkeypatch):
+    """A group of one rank, as the launcher would make it."""
+    for name, value in (
+        ("TORCHELASTIC_RUN_ID", "none"),
+        ("RANK", "0"),
+        ("WORLD_SIZE", "1"),
+        ("MASTER_ADDR", "127.0.0.1"),
+        ("MASTER_PORT", "0"),
+    ):
+        monkeypatch.setenv(name, value)
+    for module in (networks, bench_parallel):
+        monkeypatch.setattr(module, "VOCABULARY", 64)
+    kept = {name: bench_parallel.TRAINED[name] for name in ("bfloat16", "mxfp8")}
+    monkeypatch.setattr(bench_parallel, "TRAINED", kept)
+    sizes = ("--device", "cpu", "--width", "128", "--hidden", "128", "--tokens", "128")
+    bench_parallel.main((*sizes, "--only", mode))
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[4:]]
+    assert [row[1].strip() for row in rows] == [f"{mode}, bfloat16", f"{mode}, mxfp8"]
+    losses = [float(row[5]) for row in rows]
+    assert all(3.5 < loss < 5 for loss in losses)  # log 64 is 4.16
+    assert abs(losses[0] - losses[1]) < 0.05
+
+
+def test_training_is_started_by_a_launcher(capsys, monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    with pytest.raises(SystemExit):
+        bench_parallel.main(("--device", "cpu"))
+    assert "it must be started by torch.distributed.run" in capsys.readouterr().err

@@ -77,7 +77,8 @@ LLAMA = {
     "mxfp4 weights": (Recipe("e2m1", None), 0.87),
     "nvfp4": (RECIPES["nvfp4"], 0.82),
 }
-# The same where the last of many tokens sees thousands; a network of random weights forgets much.
+# The last token of a prefill attends to thousands of others. Random weights spread attention
+# evenly: the mean of what they say is small beside the error of quantisation.
 PREFILL = {
     name: (recipe, least - (0.04 if least > 0.9 else 0.25))
     for name, (recipe, least) in LLAMA.items()

@@ -5,11 +5,12 @@
 With `fsdp` each rank has a part of every weight (`fully_shard`) and of the tokens, with `tp` a part
 of the features of every layer (`parallelize_module`) and all tokens. Lines give the median time of
 a step of AdamW with all tokens, the most memory that a rank allocates, and the loss of random
-tokens, the same for every recipe, at the last step. Layers are not compiled.
+tokens, the same for every recipe, at the last step, the mean over ranks. Layers are not compiled.
 """
 
 import argparse
 import gc
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -55,10 +56,15 @@ def spread(model: Any, mode: str, mesh: DeviceMesh) -> nn.Module:
     return fully_shard(model, mesh=mesh) if mode == "fsdp" else model
 
 
+def length_of(tokens: int, ranks: int) -> int:
+    """Tokens of a sequence, at least one sequence for every rank."""
+    return min(SEQUENCE, tokens // ranks)
+
+
 def batch(sizes: Sizes, mode: str) -> Tensor:
     """The tokens of this rank, (sequences, length)."""
     generator = torch.Generator().manual_seed(1)
-    length = min(SEQUENCE, sizes.tokens // dist.get_world_size())
+    length = length_of(sizes.tokens, dist.get_world_size())
     tokens = torch.randint(0, VOCABULARY, (sizes.tokens // length, length), generator=generator)
     if mode == "fsdp":
         tokens = tokens.chunk(dist.get_world_size())[dist.get_rank()]
@@ -66,7 +72,7 @@ def batch(sizes: Sizes, mode: str) -> Tensor:
 
 
 def line(sizes: Sizes, mode: str, name: str, base: list[float], mesh: DeviceMesh) -> str:
-    """A network trained; `base` gets the time of a step of the first."""
+    """A network trained; `base` holds the times of a step so far, the first that of bfloat16."""
     recipe = TRAINED[name]
     torch.manual_seed(0)
     model = llama(sizes).model.train()
@@ -132,9 +138,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         value = getattr(options, name)
         if value < 128 or value % 128:
             parser.error(f"--{name} must be a multiple of 128, not {value}")
-    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
+    ranks = int(os.environ["WORLD_SIZE"])
+    each = ranks * length_of(options.tokens, ranks)
+    if options.tokens % each:
+        parser.error(
+            f"--tokens of {ranks} ranks must be a multiple of {each}, not {options.tokens}"
+        )
     if options.device == "cuda":
-        torch.cuda.set_device(dist.get_rank())
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
+    try:
+        _print_lines(options)
+    finally:
+        dist.destroy_process_group()
+
+
+def _print_lines(options: argparse.Namespace) -> None:
     mesh = init_device_mesh(options.device, (dist.get_world_size(),))
     shape = options.width, options.hidden, options.tokens
     sizes = Sizes(*shape, options.device, False, "llama")
@@ -146,7 +165,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for text in lines(sizes, (options.only,) if options.only else MODES, mesh):
         if first:
             print(text, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -105,4 +105,4 @@ def _of_few_rows(a: Operand, b: Operand, accumulator: Rule, dtype: torch.dtype) 
 def _filled(a: Tensor, b: torch.Size) -> Tensor:
     """`a` with as many columns as the weights."""
     missing = b[1] - a.shape[1]
-    return pad(a, (0, missing)) if missing else a  # which a compiler would copy
+    return pad(a, (0, missing)) if missing else a  # a compiler copies for a pad of nothing

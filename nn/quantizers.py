@@ -48,8 +48,8 @@ class Quantizer(Protocol):
         limit: Tensor | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """Values after quantisation: (rows, K), or K filled up with zeros. Those of codes are
-        float32, rounded once more to `dtype`; others keep their type."""
+        """Values after quantisation: (rows, K), or K filled up with zeros. Values of codes are
+        rounded to float32 and then to `dtype`; without a format the type of `x` stays."""
         ...
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> Operand:
@@ -151,10 +151,11 @@ class MXQuantizer:
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         rules, words = (self.format, self.block_size, self.scale_rule), self._random_words(x)
-        if x.is_cuda and words is None and not x.shape[1] % self.block_size:
+        whole = not x.shape[1] % self.block_size
+        if x.is_cuda and whole and self.rounding == "nearest_even":
             if x.is_contiguous():
                 return quantized_values(x, *rules, dtype)
-            if not torch.compiler.is_compiling():  # two kernels; a compiler makes one of the below
+            if not torch.compiler.is_compiling():  # two kernels, where plain PyTorch takes many
                 return self.codes(x).dequantize(dtype)
         return fake_quantize(x, *rules, self.rounding, words).to(dtype)
 
@@ -172,7 +173,7 @@ class MXQuantizer:
 
     def regrouped(self, x: Tensor) -> Regrouped:
         """`regroup(codes(x))`, for the FP8 units."""
-        if self.rounding == "stochastic":
+        if self.rounding != "nearest_even":
             return regroup(self.codes(x))
         return quantize_regrouped(x, self.format, self.block_size, self.scale_rule)
 
@@ -293,7 +294,10 @@ def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
     """A matrix filled up with zeros to whole groups of rows, and to a multiple of `columns`."""
     rows = lcm(*(level.granularity.rows or 1 for level in scheme.levels))
     below, right = _missing(x.shape[0], rows), _missing(x.shape[1], columns)
-    return pad(x, (0, right, 0, below)) if right or below else x  # which a compiler would copy
+    if right or below:
+        return pad(x, (0, right, 0, below))
+    # A compiler copies for a pad of nothing. Kernels take a matrix without gaps, or its transpose.
+    return x if x.is_contiguous() or x.t().is_contiguous() else x.contiguous()
 
 
 def _missing(size: int, group: int) -> int:

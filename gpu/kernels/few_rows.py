@@ -1,10 +1,10 @@
 """Products of up to 16 rows and a quantised weight: the executor ``triton`` of `few_rows_matmul`.
 
 Reading the codes is the work: programs share out tiles of rows and parts of K, so that each
-multiprocessor has loads in flight, and a second kernel adds up the parts. Small tiles of one warp
-each wait for one another least. 4-bit codes are read four
-at a time; each of the four makes a matrix, which every fourth column of x multiplies, so that
-nothing is put side by side.
+multiprocessor has loads in flight, and a second kernel adds up the parts. A program is one warp
+with a small tile: warps of one program would wait for one another. 4-bit codes are read four at a
+time; each of the four makes a matrix, which every fourth column of x multiplies, so that nothing is
+put side by side.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from ...model.formats import (
     ScaleFormat,
 )
 from ..names import named_format, named_scheme
-from ..ops.few_rows import MOST_ROWS
+from ..ops.few_rows import FLOATS, MOST_ROWS
 from ..tensors.mx import MXTensor
 from ..tensors.packed import described
 from . import device
@@ -134,7 +134,7 @@ def refusal(request: "FewRows") -> str | None:
     if len(request.x) > MOST_ROWS:
         return f"x must have at most {MOST_ROWS} rows, not {len(request.x)}"
     weights, x = request.weights, request.x
-    if x.dtype.itemsize == 1 and not (device.interpreted() or _has_fp8(x)):
+    if x.dtype not in FLOATS and not (x.dtype in FP8 and _has_fp8(x.device)):
         return f"x must be bfloat16 or float16 on this device, not {x.dtype}"
     _, kind, name, sizes, _ = described(weights)
     if kind != MXTensor.__name__:
@@ -166,9 +166,9 @@ def refusal(request: "FewRows") -> str | None:
     return None
 
 
-def _has_fp8(x: Tensor) -> bool:
-    """Whether the GPU converts the FP8 type of `x`."""
-    return x.dtype in FP8 and device.has_fp8_conversion(x.device)
+def _has_fp8(where: torch.device) -> bool:
+    """Whether the device reads FP8 numbers."""
+    return device.interpreted() or device.has_fp8_conversion(where)
 
 
 def _codes_of(x: Tensor) -> Codes | None:
@@ -226,8 +226,10 @@ def run(request: "FewRows") -> Tensor:
     each, codes, words, convert = 1, made.codes, x, None
     if made.bits == 4:
         each, codes = 4, made.codes.view(torch.uint16)
-        # Words of four columns.
-        words = (x.clone() if x.storage_offset() % 4 else x).view(WORDS[x.dtype.itemsize])
+        words = x.flatten()
+        if words.data_ptr() % (4 * x.itemsize):  # no address of a word of four columns
+            words = words.clone()
+        words = words.view(WORDS[x.itemsize])
         if _converts(made, inner[0], x):
             convert = E2M1_CONVERSION
     _multiply[(tiles, parts)](
@@ -262,18 +264,18 @@ def run(request: "FewRows") -> Tensor:
 
 
 @triton.jit
-def _scale_at(code, LEVEL: tl.constexpr, CODES: tl.constexpr):
-    """float32 scales of a level, of what is kept of them."""
+def _scale_at(stored, LEVEL: tl.constexpr, CODES: tl.constexpr):
+    """float32 values of stored scales of a level."""
     if LEVEL.form == "power":
-        return scale_value(code)
+        return scale_value(stored)
     elif LEVEL.form == "codes":
-        return decode(code, CODES)
+        return decode(stored, CODES)
     else:
-        return code.to(tl.float32)
+        return stored.to(tl.float32)
 
 
 @triton.jit
-def _kept(
+def _load_scales(
     scales,
     row,
     there,
@@ -282,7 +284,7 @@ def _kept(
     INNER: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """What is kept of the scales of a tile from column k on: (ROWS, groups), one for whole rows."""
+    """Stored scales of a tile from column k on, (ROWS, groups)."""
     PARTS: tl.constexpr = max(1, COLUMNS // INNER.width)
     across = length // INNER.width
     group = k // INNER.width + tl.arange(0, PARTS)[None, :]
@@ -292,17 +294,17 @@ def _kept(
 
 @triton.jit
 def _over_columns(
-    kept,
+    stored,
     INNER: tl.constexpr,
     SCALE: tl.constexpr,
     COLUMNS: tl.constexpr,
     EACH: tl.constexpr,
 ):
     """float32 scales (ROWS, COLUMNS / EACH), one for every EACH-th column."""
-    ROWS: tl.constexpr = kept.shape[0]
-    PARTS: tl.constexpr = kept.shape[1]
+    ROWS: tl.constexpr = stored.shape[0]
+    PARTS: tl.constexpr = stored.shape[1]
     SHARE: tl.constexpr = COLUMNS // PARTS // EACH
-    scale = _scale_at(kept, INNER, SCALE)[:, :, None]
+    scale = _scale_at(stored, INNER, SCALE)[:, :, None]
     return tl.reshape(tl.broadcast_to(scale, (ROWS, PARTS, SHARE)), (ROWS, PARTS * SHARE))
 
 
@@ -400,7 +402,7 @@ def _multiply(
     part, parts, steps = tl.program_id(1), tl.num_programs(1), tl.cdiv(length, COLUMNS)
     start, stop = part * steps // parts, (part + 1) * steps // parts
     if not INNER.whole:
-        kept = _kept(inner, row, there, start * COLUMNS, length, INNER, COLUMNS)
+        stored = _load_scales(inner, row, there, start * COLUMNS, length, INNER, COLUMNS)
     for step in tl.range(start, stop, num_stages=STAGES):
         at = step * PARTS + j
         inside = at < across
@@ -409,9 +411,9 @@ def _multiply(
             scale = tl.full((ROWS, PARTS), 1.0, tl.float32)
         else:
             # Loaded a step ahead, for they are too short to be copied asynchronously.
-            later = _kept(inner, row, there, (step + 1) * COLUMNS, length, INNER, COLUMNS)
-            scale = _over_columns(kept, INNER, SCALE, COLUMNS, EACH)
-            kept = later
+            later = _load_scales(inner, row, there, (step + 1) * COLUMNS, length, INNER, COLUMNS)
+            scale = _over_columns(stored, INNER, SCALE, COLUMNS, EACH)
+            stored = later
         values = _values(code, scale, FORMAT, INNER.whole, EACH, CONVERT, TYPE)
         if VECTOR:
             words = tl.load(x + at, mask=inside, other=ZERO)

@@ -20,8 +20,9 @@ def refusal(request: "Unpacking") -> str | None:
     """Why the kernel cannot take `request`; None when it can."""
     if request.bits != BITS:
         return f"packed codes must have {BITS} bits, not {request.bits}"
-    if request.length % 2:
-        return f"rows must be of whole bytes, not of {request.length} codes of {BITS} bits"
+    width = request.packed.shape[1]
+    if request.length != 2 * width:
+        return f"rows must be {width} bytes of {2 * width} codes, not of {request.length}"
     return device.refusal(request.device)
 
 
@@ -39,4 +40,4 @@ def _unpack(packed, codes, total, TILE: tl.constexpr):
     at = start + tl.arange(0, TILE)
     both = tl.load(packed + at, mask=at < total, other=0)
     out = 2 * start + tl.arange(0, 2 * TILE)
-    tl.store(codes + out, tl.interleave(both & 15, both >> 4), mask=out < 2 * total)
+    tl.store(codes + out, tl.interleave(both & 15, both >> 4), mask=out // 2 < total)

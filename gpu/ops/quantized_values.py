@@ -74,12 +74,12 @@ def refusal(_: QuantizedValues) -> None:
 
 def prepare(request: QuantizedValues) -> Callable[[Tensor], Tensor]:
     """The work for requests like this one: one operator after the other."""
-    fmt, block_size = named_format(request.format), request.block_size
+    fmt, block_size, dtype = named_format(request.format), request.block_size, request.dtype
     rules = fmt, block_size, request.x.ndim - 1, request.scale_rule, "nearest_even", "poison", None
 
     def work(x: Tensor) -> Tensor:
         codes, scales = executors.run(executors.QUANTIZE, None, mx.Quantization(x, *rules))
-        parts = codes.reshape(-1, block_size), scales.flatten(), fmt, request.dtype
+        parts = codes.reshape(-1, block_size), scales.flatten(), fmt, dtype
         return executors.run(executors.DEQUANTIZE, None, Dequantization(*parts)).view(x.shape)
 
     return work

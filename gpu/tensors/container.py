@@ -86,7 +86,7 @@ class Container(Tensor):
         raise NotImplementedError
 
     def parts(self) -> list[Tensor]:
-        """The parts that there are."""
+        """`named_parts` without the names."""
         return list(self.named_parts().values())
 
     def with_parts(self, change: Callable[[Tensor], Tensor]) -> "Container":

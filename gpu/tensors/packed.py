@@ -132,7 +132,7 @@ def described(
     x: MXTensor | ScaledTensor | PackedTensor,
 ) -> tuple[list[Tensor], str, str, list[int], bool]:
     """Parts of codes; their kind, their format or scheme by name, and sizes, as the unpacked ones
-    have them; and whether they are packed. Of attributes, which torch.compile can trace."""
+    have them; and whether they are packed. torch.compile traces what is read here."""
     if isinstance(x, PackedTensor):
         kind, name, *sizes = x.own_facts
         return x.parts(), kind, name, sizes, True
@@ -145,15 +145,23 @@ def from_description(
     parts: list[Tensor], kind: str, name: str, sizes: list[int], packed: bool, shape: Sequence[int]
 ) -> MXTensor | ScaledTensor | PackedTensor:
     """The codes that `described` describes."""
-    codes, *others = parts
-    if kind == MXTensor.__name__:
-        made: Any = {"codes": codes, "scales": others[0]}
-    else:
-        made = ScaledTensor.of_parts(name, parts, sizes[0]).named_parts()
     if packed:
-        made = {"packed": made.pop("codes"), **made}
-        return PackedTensor(made, (kind, name, *sizes), shape)
-    return CLASSES[kind].made_of(made, (name, *sizes), shape)  # pyright: ignore[reportReturnType]
+        by_name = dict(zip(_part_names(kind, name), parts, strict=True))
+        return PackedTensor(by_name, (kind, name, *sizes), shape)
+    if kind == MXTensor.__name__:
+        block_size, axis, padding = sizes
+        return MXTensor.of_valid_codes(*parts, named_format(name), block_size, axis, padding)
+    return ScaledTensor.of_parts(name, parts, sizes[0])
+
+
+def _part_names(kind: str, name: str) -> list[str]:
+    """Names of the parts of packed codes, in order."""
+    if kind == MXTensor.__name__:
+        return ["packed", "scales"]
+    scheme = named_scheme(name)
+    scales = [f"scales_{i}" for i in range(len(scheme.levels))]
+    others = {"zero_points": scheme.zero_point, "selectors": len(scheme.elements) > 1}
+    return ["packed", *scales, *(part for part, there in others.items() if there)]
 
 
 def code_bits(facts: tuple[Any, ...]) -> int:

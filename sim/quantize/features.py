@@ -312,7 +312,7 @@ def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str
         missing |= {"inf", "nan"}
     elif config.select is not None and _poisons(config):  # whatever the format
         missing.add("nan")
-    # Under `twice` amax is below 2^emax, but for one that E8M0 cannot scale.
+    # Under `twice` scaled magnitudes stay below 2^emax, except where E8M0 ends.
     if set(config.scale_rules) == {"twice"} and ENDS[2] not in _range_bins(config, fmt):
         missing.add("largest")
     return [name for name in class_codes(fmt) if name not in missing]

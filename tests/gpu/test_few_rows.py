@@ -55,6 +55,47 @@ def test_a_kernel_multiplies_values(name):
                     assert error < 2 * torch.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("name", ["e2m1", "nvfp4", "e4m3"])
+@for_kernels[0]
+@for_kernels[1]
+def test_x_from_any_place_of_memory(name):
+    """4-bit codes multiply words of four columns, which begin at multiples of 8 bytes."""
+    rng = generator("few rows, places", name)
+    w = weights(rng, name)[-1]
+    length = w.shape[1]
+    whole = matrix(rng, 4, length).half().flatten()
+    views = [whole[start : start + 3 * length].view(3, -1) for start in range(4)]
+    views.append(matrix(rng, 1, length + 2).half()[:, :-2])  # one row, with a stride of its own
+    for x in views:
+        want = few_rows_matmul(torch.empty_like(x).copy_(x), w, executor="triton")
+        assert torch.equal(few_rows_matmul(x, w, executor="triton"), want)
+
+
+@for_kernels[0]
+@for_kernels[1]
+def test_x_of_other_types_is_left_to_pytorch():
+    w = weights(generator("few rows, types"), "e2m1")[-1]
+    x = torch.ones((2, w.shape[1]), device=DEVICE)
+    assert few_rows_matmul(x, w).dtype == torch.float32
+    with pytest.raises(ValueError, match="x must be bfloat16 or float16 on this device, not torch"):
+        few_rows_matmul(x, w, executor="triton")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["e4m3", "e2m1", "nvfp4", "fp8_e4m3_b128", "fp8_e4m3_row"])
+@pytest.mark.parametrize("shape", [(70, 8320), (4096, 2048)])
+def test_many_steps_and_tiles(name, shape):
+    rng = generator("few rows, long", name, shape)
+    w = weights(rng, name, shape)[-1]
+    for rows in (1, 3, 16):
+        for dtype in (torch.bfloat16, torch.float16):
+            x = matrix(rng, rows, shape[1]).to(dtype)
+            want = x.double() @ w.dequantize(dtype if rows > 1 else torch.float32).double().t()
+            result = few_rows_matmul(x, w, executor="triton")
+            error = (result.double() - want).abs().max() / want.abs().max()
+            assert error < 2 * torch.finfo(dtype).eps
+
+
 @for_kernels[0]
 @for_kernels[1]
 def test_fp8_rows_are_scaled_once():

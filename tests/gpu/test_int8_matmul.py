@@ -59,11 +59,19 @@ def test_the_kernel(names):
         check(a, b, dtype, DEVICE, "triton")
 
 
-@pytest.mark.parametrize("shape", [(1, 16, 1), (16, 32, 32), (17, 16, 33), (300, 272, 90)])
+@pytest.mark.parametrize(
+    "shape", [(1, 16, 1), (16, 32, 32), (17, 16, 33), (300, 272, 90), (3, 1040, 80)]
+)
 @for_kernels[0]
 @for_kernels[1]
 def test_edges_of_tiles(shape):
     a, b = operands(("int8_affine_channel", "int8_channel"), "one", shape)
+    check(a, b, DTYPES[0], DEVICE, "triton")
+
+
+@pytest.mark.cuda
+def test_few_rows_by_many():
+    a, b = operands(("int8_channel", "int8_channel"), "one", (5, 1040, 8200))
     check(a, b, DTYPES[0], DEVICE, "triton")
 
 

@@ -1,6 +1,7 @@
 """The Triton kernels of quantisation equal the model in every bit."""
 
 import re
+import weakref
 from typing import Any
 
 import ml_dtypes
@@ -260,6 +261,16 @@ def test_dequantisation_to_bfloat16(fmt):
     assert torch.equal(result.isnan(), want.isnan())
 
 
+def test_prepared_work_keeps_no_tensor():
+    x = torch.ones((4, 96), device=DEVICE)
+    for executor in ("triton", "torch"):
+        own = x.clone()
+        seen = weakref.ref(own)
+        _quantized_values(own, "e4m3", 32, "floor", torch.float16, executor)
+        del own
+        assert seen() is None
+
+
 @pytest.mark.parametrize("shape", [(1, 2), (3, 10), (5, 4096), (9, 6000)])
 def test_unpacked_codes(shape):
     rows, length = shape
@@ -272,6 +283,6 @@ def test_unpacked_codes(shape):
 
 def test_what_the_kernel_does_not_unpack():
     packed = torch.zeros((2, 3), dtype=torch.uint8, device=DEVICE)
-    for bits, length, why in ((6, 4, "4 bits, not 6"), (4, 5, "whole bytes, not of 5 codes")):
+    for bits, length, why in ((6, 4, "4 bits, not 6"), (4, 5, "3 bytes of 6 codes, not of 5")):
         with pytest.raises(ValueError, match=why):
             executors.run(executors.UNPACK, "triton", Unpacking(packed, bits, length))

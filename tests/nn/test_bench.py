@@ -85,11 +85,16 @@ def test_bytes_held():
     assert networks.held(frozen) == (2 + 4) * 2 * 128 * 256 + 2 * (128 + 256)
 
 
-def test_an_output_that_is_off_ends_the_run(monkeypatch):
+def test_an_output_that_is_off_ends_the_run(capsys, monkeypatch):
+    """After the others of its table."""
     recipe = networks.FROZEN["w8a8"][0]
-    monkeypatch.setattr(networks, "FROZEN", {"w8a8": (recipe, 1.01)})
-    with pytest.raises(SystemExit, match=r"^frozen, 128 tokens, w8a8: cosine 0.999\d is not at l"):
+    recipes = {"off": (recipe, 1.01), "w8a8": (recipe, 0.9)}
+    monkeypatch.setattr(networks, "FROZEN", recipes)
+    message = r"^frozen, 128 tokens, off: cosine 0.999\d is not at least 1.01$"
+    with pytest.raises(SystemExit, match=message):
         networks.main((*SMALL, "--only", "frozen"))
+    printed = capsys.readouterr().out
+    assert all(f"frozen, 128 tokens: {name} |" in printed for name in recipes)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +151,14 @@ def test_training_over_ranks(mode, capsys, monkeypatch):
     losses = [float(row[5]) for row in rows]
     assert all(3.5 < loss < 5 for loss in losses)  # log 64 is 4.16
     assert abs(losses[0] - losses[1]) < 0.05
+
+
+def test_tokens_are_whole_sequences_for_every_rank(capsys, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(SystemExit):
+        bench_parallel.main(("--device", "cpu", "--tokens", "8192"))
+    assert "--tokens of 3 ranks must be a multiple of 6144, not 8192" in capsys.readouterr().err
 
 
 def test_training_is_started_by_a_launcher(capsys, monkeypatch):

@@ -7,8 +7,9 @@ import torch
 from compare import generator
 from devices import bits, on_devices, tensor
 from mxdot import model
+from mxdot.gpu.ops.regroup import regroup
 from mxdot.model import MX_FORMATS
-from mxdot.nn.quantizers import fake_quantize
+from mxdot.nn.quantizers import MXQuantizer, fake_quantize
 from quantize_cases import ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 
 every_format = pytest.mark.parametrize("fmt", MX_FORMATS)
@@ -54,6 +55,24 @@ def test_padding_and_leading_axes(fmt, device):
     rng = generator("fake padding", fmt)
     for shape in ((40,), (3, 33), (2, 3, 31), (0, 40), (4, 0)):
         check(rng.standard_normal(shape, dtype=np.float32), device, fmt)
+
+
+@on_devices
+@pytest.mark.parametrize("rounding", [r for r in ROUNDINGS if r != "stochastic"])
+@every_rule
+def test_a_quantizer_gives_the_values_of_its_codes(rule, rounding, device):
+    """Of matrices without gaps and of transposes, whole blocks or not."""
+    rng = generator("values of codes", rule, rounding)
+    quantizer = MXQuantizer("e4m3", 32, rule, rounding)
+    x = tensor(with_nonfinite(rng, random_blocks(rng, 60, 96)), device)
+    for each in (x, x[:, :96:2].contiguous(), x[:32].T, x[:30].T, x.half()):
+        codes = quantizer.codes(each)
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            result, want = quantizer.values(each, False, None, dtype), codes.dequantize(dtype)
+            torch.testing.assert_close(result, want, rtol=0, atol=0, equal_nan=True)
+        blocks = quantizer.regrouped(each).dequantize()
+        want = regroup(codes).dequantize()
+        torch.testing.assert_close(blocks, want, rtol=0, atol=0, equal_nan=True)
 
 
 def test_transposed_views():

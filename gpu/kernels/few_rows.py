@@ -401,6 +401,7 @@ def _multiply(
         total = tl.zeros((ROWS, M), tl.float32)
     part, parts, steps = tl.program_id(1), tl.num_programs(1), tl.cdiv(length, COLUMNS)
     start, stop = part * steps // parts, (part + 1) * steps // parts
+    stored = inner
     if not INNER.whole:
         stored = _load_scales(inner, row, there, start * COLUMNS, length, INNER, COLUMNS)
     for step in tl.range(start, stop, num_stages=STAGES):

@@ -42,7 +42,7 @@ def clocked(out: Path) -> str:
         for place in (2, 4):
             line[place] = f"{1e6 / float(line[place].replace(',', '')):,.0f}"
     return "\n".join(
-        [header.replace("ps", "MHz"), rule, *(f"| {' | '.join(line)} |" for line in cells)]
+        [header.replace("| ps |", "| MHz |"), rule, *(f"| {' | '.join(line)} |" for line in cells)]
     )
 
 

@@ -144,3 +144,17 @@ def test_printed_tables(tmp_path):
     assert clocks.startswith("| unit | asap7: um2 | MHz |")
     assert cells(clocks) == {"exact, 4 stages": ["1,742", "500", "9", "2,500", "819"]}
     assert "`exact, 4 stages`" in clocks
+
+
+def test_delays_become_clocks(tmp_path):
+    header = (
+        "| unit | asap7: um2 | ps | flip-flops: um2 | ps | flip-flops |\n|---|---|---|---|---|---|"
+    )
+    (tmp_path / "log").write_text(
+        f"begins\n{header}\n| a, 4 stages | 1,773 | 1,757 | 9 | 500 | 7 |\n"
+    )
+    table = tables.clocked(tmp_path)
+    assert table.splitlines()[0] == (
+        "| unit | asap7: um2 | MHz | flip-flops: um2 | MHz | flip-flops |"
+    )
+    assert cells(table) == {"a, 4 stages": ["1,773", "569", "9", "2,000", "7"]}

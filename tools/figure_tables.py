@@ -207,21 +207,26 @@ IN_NETWORK = (
     *("int8_affine_channel", "fp8_e4m3_tensor", "mxfp8_e4m3", "mxint8", "vsquant8_u6", "mx9"),
     *("int4_g128/bfloat16",),
 )
-"""Pairings of the table; the command and the picture have more."""
+"""Pairings of the table, in order; the command and the picture have more."""
+LITTLE = 0.05
+"""Bits that scales of tokens add to those of a weight."""
 
 
 def network(out: Path) -> str:
     """Pairings in an encoder, and the area of each one's unit."""
+    found = {line["scheme"].partition(":")[0]: line for line in read(out / "schemes.csv")}
+    missing = [name for name in IN_NETWORK if name not in found]
+    if missing:
+        raise ValueError(f"schemes.csv must have {', '.join(missing)}")
     lines = []
-    for line in read(out / "schemes.csv"):
-        if line["scheme"] not in IN_NETWORK:
-            continue
-        bits = dict.fromkeys(_number(line[f"bits_{w}"], 2) for w in ("weights", "activations"))
+    for line in (found[name] for name in IN_NETWORK):
+        weights, activations = (float(line[f"bits_{w}"]) for w in ("weights", "activations"))
+        bits = [weights, activations] if abs(weights - activations) > LITTLE else [weights]
         area = _number(line["area_per_lane"], 0)
         lines.append(
             [
                 f"`{line['scheme']}`",
-                ", ".join(bits),
+                ", ".join(f"{each:.2f}" for each in bits),
                 f"{_number(line['sqnr_db'], 1)}, {_number(line['sqnr_least_db'], 1)}",
                 _number(line["encoder_sqnr_db"], 1),
                 _number(line["encoder_cosine"], 4),

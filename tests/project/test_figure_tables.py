@@ -114,22 +114,30 @@ def test_limits_of_calibrators(tmp_path):
     assert tables.clipping(tmp_path).splitlines()[2:] == ["| `mse` | 18.9 |"]
 
 
-def test_schemes_in_a_network(tmp_path):
+def test_schemes_in_a_network(tmp_path, monkeypatch):
+    """Named pairings in order, by whatever scale rule; tokens' scales are no bits of their own."""
+    names = "mx9", "mxfp4", "int4_g128/bfloat16"
+    monkeypatch.setattr(tables, "IN_NETWORK", names)
     line = {"scheme": "int4_g128/bfloat16", "bits_weights": "4", "bits_activations": "16"}
     line |= {"sqnr_db": "35.12", "sqnr_least_db": "21.2"}
-    line |= {"encoder_sqnr_db": "13.1", "encoder_cosine": "0.97601"}
-    write(
-        tmp_path / "schemes.csv",
-        [
-            line | {"area_per_lane": "1437.4"},
-            line | {"scheme": "mx9", "bits_activations": "4", "area_per_lane": ""},
-            line | {"scheme": "msfp16", "area_per_lane": ""},
-        ],
-    )
-    assert cells(tables.network(tmp_path)) == {
-        "int4_g128/bfloat16": ["4.00, 16.00", "35.1, 21.2", "13.1", "0.9760", "1,437"],
+    line |= {"encoder_sqnr_db": "13.1", "encoder_cosine": "0.97601", "area_per_lane": ""}
+    lines = [
+        line | {"area_per_lane": "1437.4"},
+        line | {"scheme": "msfp16"},
+        line | {"scheme": "mxfp4:even", "bits_activations": "4.01"},
+        line | {"scheme": "mx9", "bits_activations": "4"},
+    ]
+    write(tmp_path / "schemes.csv", lines)
+    found = cells(tables.network(tmp_path))
+    assert found == {
         "mx9": ["4.00", "35.1, 21.2", "13.1", "0.9760", "-"],
+        "mxfp4:even": ["4.00", "35.1, 21.2", "13.1", "0.9760", "-"],
+        "int4_g128/bfloat16": ["4.00, 16.00", "35.1, 21.2", "13.1", "0.9760", "1,437"],
     }
+    assert [name.partition(":")[0] for name in found] == list(names)
+    write(tmp_path / "schemes.csv", lines[1:])
+    with pytest.raises(ValueError, match=r"^schemes.csv must have int4_g128/bfloat16$"):
+        tables.network(tmp_path)
 
 
 def test_printed_tables(tmp_path):

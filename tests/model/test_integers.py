@@ -245,6 +245,17 @@ def test_stages_lead_to_the_result():
     assert not integer_dot(config, a, b, c, inputs=inputs).stages
 
 
+def test_each_zero_point_has_the_range_of_its_own_format():
+    config = DotConfig("int8xint4", 4, "int32", out="int32", zero_points="ab")
+    codes = np.zeros((1, 1, 4), np.uint8)
+    for zero_a, zero_b in ((-128, -8), (127, 7)):
+        inputs = {"zero_a": zero_a, "zero_b": zero_b}
+        result = integer_dot(config, codes, codes, inputs=inputs).result
+        assert result == 4 * zero_a * zero_b
+    with pytest.raises(ValueError, match=r"^zero_b must be from -8 to 7, not 8$"):
+        integer_dot(config, codes, codes, inputs={"zero_a": 0, "zero_b": 8})
+
+
 SHIFT = DotConfig("int8", 4, "int32", out="int8_full:shift")
 SCALED = DotConfig("int8", 4, "int32", out="float16:scale")
 CODES = np.zeros((2, 1, 4), np.uint8)
@@ -259,6 +270,11 @@ GOOD = {"shift": 0, "zero_out": 0}
             lambda: DotConfig("int8", out="int32"),
             ValueError,
             "accumulator must be int32 for int32 results, not aligned:13",
+        ),
+        (
+            lambda: DotConfig("int8,int4", accumulator="int32", out="int32"),
+            ValueError,
+            "formats must be one pair for int32 results, not int8 x int8, int4 x int4",
         ),
         (
             lambda: DotConfig("e4m3", accumulator="int32", out="int8_full:shift"),

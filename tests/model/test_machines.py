@@ -15,7 +15,17 @@ from amd_facts import FACTS, cases_of
 from cases import OPERANDS, RUNNING, SCALES, random_cases
 from compare import FULL, check, generator
 from mxdot.compare.accuracy import evaluate
-from mxdot.model import MACHINES, PRESETS, MXArray, accumulator, dot, format_pairs, matmul, schemes
+from mxdot.model import (
+    MACHINES,
+    PRESETS,
+    MXArray,
+    accumulator,
+    dot,
+    format_pairs,
+    matmul,
+    quantize,
+    schemes,
+)
 from mxdot.model.accumulators.machine import STATUSES
 from mxdot.model.trace import FLAG_NAMES
 from rational.dot import MACHINES as OTHERS
@@ -203,6 +213,18 @@ def one_scale(array, level):
     """The exact scales of an array's level, as fractions."""
     stored = array.scheme.levels[level].format.exact(array.level_scales[level])
     return [[Fraction(float(x)) for x in row] for row in np.atleast_2d(stored)]
+
+
+@pytest.mark.contract("M21", "M22", "M23")
+def test_c_sets_the_last_digit_of_grouped_sums():
+    """-2^-20 counts beside c of 2^15, whose last digit is 2^-20, and not beside 2^16."""
+    x = np.zeros(64, np.float32)
+    x[0] = 2.0**-10
+    a, b = quantize(x, "e2m1"), quantize(-x, "e2m1")
+    for exponent in (13, 14, 15, 16, 17):
+        c = np.float32(2.0**exponent)
+        want = np.nextafter(c, np.float32(0)) if exponent <= 15 else c
+        assert dot(a, b, "blackwell-mxf4nvf4", c=c) == want
 
 
 @pytest.mark.contract("M21", "M22", "M23")

@@ -344,6 +344,17 @@ def test_four_over_six_takes_the_scale_that_errs_less():
     assert made.selectors is None
 
 
+@pytest.mark.contract("S47")
+def test_a_scale_of_the_tensor_that_leaves_room_for_four_over_six():
+    """A tensor's scale of A / (256 m), m the largest element, so that block scales reach 256."""
+    outer = Level(TENSOR, FLOAT32, "amax256")
+    scheme = Scheme("r", (E2M1,), (outer, Level(block(16), E4M3)), "a test")
+    x = np.random.default_rng(9).standard_normal((4, 32)).astype(np.float32)
+    tensor, blocks = schemes.quantize(x, scheme).scales
+    assert tensor.item() == np.float32(np.abs(x).max().astype(np.float64) / (256 * 6))
+    assert E4M3.values[blocks].max() == 256
+
+
 @pytest.mark.contract("S45")
 def test_rules_of_users():
     def up(amax, room, element):

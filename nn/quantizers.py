@@ -245,8 +245,7 @@ class SchemeQuantizer:
     ) -> Tensor:
         if transposed and self.once:
             return self.values(x.T, False, limit, dtype).T
-        rows, columns = x.shape
-        return self.codes(x, limit).dequantize(dtype)[:rows, :columns]
+        return self._values(self.codes(x, limit), *x.shape, dtype)
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> ScaledTensor:
         whole, rng = whole_groups(x, self.scheme, self.columns), None
@@ -276,8 +275,10 @@ class SchemeQuantizer:
         made = ScaledTensor.of_parts(self.text, [codes, *others], 1)
         return self._values(made, rows, columns).T if self.once else made
 
-    def _values(self, codes: ScaledTensor, rows: int, columns: int) -> Tensor:
-        return codes.dequantize()[:rows, :columns]
+    def _values(
+        self, codes: ScaledTensor, rows: int, columns: int, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        return codes.dequantize(dtype)[:rows, :columns]
 
 
 def mixed(x: Tensor, mix: Hadamard | None) -> Tensor:

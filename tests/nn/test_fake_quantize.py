@@ -61,7 +61,7 @@ def test_padding_and_leading_axes(fmt, device):
 @pytest.mark.parametrize("rounding", [r for r in ROUNDINGS if r != "stochastic"])
 @every_rule
 def test_a_quantizer_gives_the_values_of_its_codes(rule, rounding, device):
-    """Of matrices without gaps and of transposes, whole blocks or not."""
+    """Matrices without gaps and transposes, of whole blocks or not."""
     rng = generator("values of codes", rule, rounding)
     quantizer = MXQuantizer("e4m3", 32, rule, rounding)
     x = tensor(with_nonfinite(rng, random_blocks(rng, 60, 96)), device)

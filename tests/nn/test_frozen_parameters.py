@@ -97,7 +97,7 @@ def test_one_graph(name):
     ids=str,
 )
 def test_one_graph_of_few_rows(recipe, monkeypatch):
-    """As on a CUDA device, where few rows have a kernel of their own."""
+    """Few rows take the path that they take on a CUDA device, by a kernel of their own."""
     monkeypatch.setattr(few_rows, "is_few", lambda x: len(x) <= few_rows.MOST_ROWS)
     torch.compiler.reset()
     net, x = freeze(network(recipe), keep_weight=False), torch.randn(4, 72)

@@ -92,7 +92,7 @@ QUANTIZERS = [
     QuantizeConfig("int8", 128, scale_rule="floor,ceil,even", beats=128),
     # Only int8 is saturated by `ceil`.
     QuantizeConfig("int8,e4m3", 16, scale_rule="ceil"),
-    # `twice` reaches no largest element but where E8M0 ends.
+    # `twice` reaches no largest element, except where E8M0 ends.
     *(
         QuantizeConfig("e2m3,e2m1,e4m3", 8, source, "twice", "toward_zero")
         for source in ("bfloat16", "float16")

@@ -276,17 +276,17 @@ def _add_tree(c, operands, s, RULE: tl.constexpr, WALK: tl.constexpr):
     B: tl.constexpr = b_values.dtype.element_ty
     level = ()
     special = c * 0.0
+    unscaled = special.to(tl.int32)
     for k in tl.static_range(0, TERMS, PACK):
         step = packs(operands, k, WALK)
         for i in tl.static_range(PACK):
-            term, own = scaled_term(step, i, s * 0, A, B, WALK)
+            term, own = scaled_term(step, i, unscaled, A, B, WALK)
             special += own
             level += (_flushed(term.to(tl.float32)),)
     block = _tree(level, 0, TERMS)
     known = tl.where(is_finite(block), block, 0.0)  # it may have overflowed
     added = add_block(c, known.to(tl.float64), s, FRACTION32, 1 - BIAS32)
-    overflow = tl.where(is_finite(block), 0.0, block)
-    return _flushed(added), tl.where(is_finite(special), overflow, special)
+    return _flushed(added), tl.where(is_finite(special), block - known, special)
 
 
 # Floored sums -------------------------------------------------------------------------------------

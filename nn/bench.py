@@ -106,7 +106,8 @@ MIB = 2.0**20
 
 @dataclass(frozen=True)
 class Sizes:
-    """Model, its features, inner features and tokens, its device and its mode."""
+    """Model, its features, inner features and tokens, its device and its mode; text in the names
+    of the recipes that tables have."""
 
     width: int
     hidden: int
@@ -114,6 +115,7 @@ class Sizes:
     device: str
     compiled: bool
     model: str = "mlp"
+    recipe: str = ""
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,8 @@ def table(
     base, wrong = measure(sizes, None, rows, trains), []
     yield _line(f"{title}: bfloat16", base, base, 1.0)
     for name, (recipe, least) in recipes.items():
+        if sizes.recipe not in name:
+            continue
         torch.compiler.reset()
         measured = measure(sizes, recipe, rows, trains)
         cosine = _cosine(measured.output, base.output)
@@ -272,6 +276,8 @@ def by_rows(sizes: Sizes, seconds: float, record: list[dict[str, Any]]) -> Itera
     start, left = time.perf_counter(), []
     base: dict[int, Measured] = {}
     for name, (recipe, least) in {"bfloat16": (None, 0.999), **EVERY}.items():
+        if recipe is not None and sizes.recipe not in name:
+            continue
         if time.perf_counter() - start > seconds:
             left.append(name)
             continue
@@ -407,6 +413,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--eager", action="store_true", help="do not compile the networks")
     add("--only", choices=("frozen", "few", "train", "calls", "rows"), help="one part of the table")
     seconds = f"with --only rows: begin no network after these (default {SECONDS})"
+    add("--recipe", default="", metavar="TEXT", help="recipes with it in their names")
     add("--seconds", type=float, default=SECONDS, help=seconds)
     add("--json", type=Path, metavar="FILE", help="with --only rows: keep the figures in a file")
     options = parser.parse_args(arguments)
@@ -420,7 +427,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no CUDA GPU: --device cpu shows the tables without one")
     shape = options.width, options.hidden, options.tokens
-    sizes = Sizes(*shape, options.device, not options.eager, options.model)
+    sizes = Sizes(*shape, options.device, not options.eager, options.model, options.recipe)
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     shape = f"{sizes.width} x {sizes.hidden}"
     print(f"{name}, PyTorch {torch.__version__}, {sizes.model} of {shape}\n", flush=True)

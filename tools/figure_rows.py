@@ -185,12 +185,14 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "training", "training.md",
         "python examples/train_lm.py --out {out} --seeds 0 1 2 3 4 5",
-        programs(*TRAINING), 700, pictures={"training.svg": "losses.svg"}, needs="a GPU",
+        programs(*TRAINING), 900, pictures={"training.svg": "losses.svg"},
+        tables={"training": tables.losses}, needs="a GPU",
     ),
     Figure(
         "training_sizes", "training.md",
         "python examples/train_lm.py --out {out} --sizes small medium large "
         "--variants bfloat16 mxfp8 fp8-tensor fp8-blocks",
-        programs(*TRAINING), 450, pictures={"training-sizes.svg": "losses.svg"}, needs="a GPU",
+        programs(*TRAINING), 400, pictures={"training-sizes.svg": "losses.svg"},
+        tables={"training-sizes": tables.losses_by_size}, needs="a GPU",
     ),
 )  # fmt: skip

@@ -246,3 +246,52 @@ def network(out: Path) -> str:
 
 def _number(text: str, digits: int) -> str:
     return f"{float(text):,.{digits}f}" if text else "-"
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+def losses(out: Path) -> str:
+    """Losses against bfloat16's and errors of single steps, the least loss first."""
+    ((base, by_variant),) = _sizes(out)
+    lines = [
+        [f"`{name}`", each["minus bfloat16"], each["standard error"], each["gradient error"]]
+        for name, each in by_variant.items()
+    ]
+    header = [f"variant (bfloat16: {base})", "loss minus bfloat16", "standard error"]
+    return markdown([*header, "gradient error"], lines)
+
+
+def losses_by_size(out: Path) -> str:
+    """The same at every size, side by side."""
+    sizes = [by_variant for _, by_variant in _sizes(out)]
+    columns = ("minus bfloat16", "standard error", "gradient error")
+    lines = [
+        [f"`{name}`", *(", ".join(each[name][column] for each in sizes) for column in columns)]
+        for name in sorted(sizes[0])
+    ]
+    return markdown(["variant", "loss minus bfloat16", "standard error", "gradient error"], lines)
+
+
+def _sizes(out: Path) -> list[tuple[str, dict[str, Line]]]:
+    """bfloat16's loss, and the cells of each other variant by their columns, for each size."""
+    tables: list[list[Line]] = []
+    header: list[str] = []
+    for text in (out / "losses.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in text.strip("|").split("|")]
+        if not text.startswith("|"):
+            header = []
+        elif not header:
+            header = cells
+            tables.append([])
+        elif not text.startswith("|-"):
+            tables[-1].append(dict(zip(header, cells, strict=True)))
+    sizes = []
+    for trained, steps in zip(tables[::2], tables[1::2], strict=True):
+        by_variant = {line["variant"]: line for line in trained}
+        for line in steps:
+            first, *_ = line.values()
+            by_variant[first] = {**line, **by_variant[first]}
+        base = by_variant.pop("bfloat16")
+        sizes.append((base["validation loss"], by_variant))
+    return sizes

@@ -4,6 +4,8 @@ The bits are those of the kernel in `quantize.py`: rounding to nearest even, and
 NaN or an infinity are poisoned.
 """
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -66,6 +68,7 @@ def takes(x: Tensor, rules: Rules, packed: bool) -> bool:
     )
 
 
+@cache
 def launch(count: int, rules: Rules, where: torch.device) -> Launch:
     """The kernel for `count` blocks; called with x, codes, scales and the count."""
     tile = TILE // rules.block_size

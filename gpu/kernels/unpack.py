@@ -36,8 +36,7 @@ def run(request: "Unpacking") -> Tensor:
 
 @triton.jit
 def _unpack(packed, codes, total, TILE: tl.constexpr):
-    start = tl.program_id(0).to(tl.int64) * TILE
-    at = start + tl.arange(0, TILE)
-    both = tl.load(packed + at, mask=at < total, other=0)
-    out = 2 * start + tl.arange(0, 2 * TILE)
-    tl.store(codes + out, tl.interleave(both & 15, both >> 4), mask=out // 2 < total)
+    at = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    both = tl.load(packed + at, mask=at < total, other=0).to(tl.int16)
+    pairs = codes.to(tl.pointer_type(tl.int16))
+    tl.store(pairs + at, (both & 15) | (both >> 4 << 8), mask=at < total)

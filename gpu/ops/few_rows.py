@@ -102,10 +102,11 @@ def has_short_scales(weights: Weights) -> bool:
 
 def is_of_rows(scheme: Scheme) -> bool:
     """Whether a scheme has FP8 elements and one float32 scale for each row or for all."""
-    (element, *more), (level, *inner) = scheme.elements, scheme.levels
+    (element, *_), (level, *_) = scheme.elements, scheme.levels
+    # Counted, for not every torch.compile traces `not` of a tuple.
+    one = len(scheme.elements) == len(scheme.levels) == 1 and not scheme.zero_point
     whole = level.granularity.columns is None and level.granularity.rows in (1, None)
-    one = whole and not (more or inner or scheme.zero_point)
-    return one and level.format == FLOAT32 and element in (E4M3, E5M2)
+    return one and whole and level.format == FLOAT32 and element in (E4M3, E5M2)
 
 
 def rows_matmul(a: ScaledTensor, b: Weights, out_dtype: torch.dtype) -> Tensor:

@@ -31,10 +31,11 @@ WRITTEN = (torch.bfloat16, torch.float32)  # by the library's kernels; by rows t
 
 def takes(scheme: Scheme) -> bool:
     """Whether elements are E4M3 under one float scale for whole rows or for 128 of a row."""
-    (element, *more), (level, *inner) = scheme.elements, scheme.levels
+    (element, *_), (level, *_) = scheme.elements, scheme.levels
+    one = len(scheme.elements) == len(scheme.levels) == 1
     wide = isinstance(level.format, FloatFormat) and level.format.bits > 8
     columns = level.granularity.columns
-    return not more and not inner and element == E4M3 and wide and columns in (None, GROUP)
+    return one and element == E4M3 and wide and columns in (None, GROUP)
 
 
 @cache

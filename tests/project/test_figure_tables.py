@@ -166,3 +166,29 @@ def test_delays_become_clocks(tmp_path):
         "| unit | asap7: um2 | MHz | flip-flops: um2 | MHz | flip-flops |"
     )
     assert cells(table) == {"a, 4 stages": ["1,773", "569", "9", "2,000", "7"]}
+
+
+TRAINED = """{size}
+
+| variant | seeds | validation loss | minus bfloat16 | standard error | worst seed |
+|---|---|---|---|---|---|
+| mxfp8 | 3 | 1.0 | {loss} | 0.1 | +0.2 |
+| bfloat16 | 3 | 1.1 |  |  |  |
+
+| one step from bfloat16's weights | loss minus float32 | gradient error | mean gradient |
+|---|---|---|---|
+| bfloat16 | +0.3 | 0.4 | 0.5 |
+| mxfp8 | +0.6 | {error} | 0.7 |
+"""
+
+
+def test_losses_of_training(tmp_path):
+    one, two = (
+        TRAINED.format(size="", loss="-1", error="8"),
+        TRAINED.format(size="large", loss="+2", error="9"),
+    )
+    (tmp_path / "losses.md").write_text(one)
+    assert cells(tables.losses(tmp_path)) == {"mxfp8": ["-1", "0.1", "8"]}
+    assert "bfloat16: 1.1" in tables.losses(tmp_path)
+    (tmp_path / "losses.md").write_text(f"{one}\n{two}")
+    assert cells(tables.losses_by_size(tmp_path)) == {"mxfp8": ["-1, +2", "0.1, 0.1", "8, 9"]}

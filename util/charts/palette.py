@@ -24,8 +24,11 @@ PLUS = "M-.35-1H.35V-.35H1V.35H.35V1H-.35V.35H-1V-.35H-.35Z"
 STAR = "M0-1.2L.3-.37L1.1-.37L.45.15L.7.95L0 .48L-.7.95L-.45.15L-1.1-.37L-.3-.37Z"
 CROSS = "M-.85-.5L-.5-.85L0-.35L.5-.85L.85-.5L.35 0L.85.5L.5.85L0 .35L-.5.85L-.85.5L-.35 0Z"
 LINE = "M-1.2-.15H1.2V.15H-1.2Z"
-MANY = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW, "#A2447A", "#44AA99", "#999933")
-"""Colours of more lines than `FORMATS` has: with three of Tol's muted scheme."""
+MANY = (
+    *(BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW, "#A2447A", "#44AA99", "#999933"),
+    *("#332288", "#117733", "#661100", "#888888"),
+)
+"""Colours of more lines than `FORMATS` has, with those of Tol's muted scheme."""
 SHAPES = (CIRCLE, SQUARE, TRIANGLE, DIAMOND, STAR, PLUS, CROSS, WEDGE)
 
 SYMBOLS = {  # by family, as SVG paths around 0 that reach from -1 to 1

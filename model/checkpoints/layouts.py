@@ -157,11 +157,9 @@ def _integer_codes(numbers: NDArray[np.uint8], fmt: IntegerFormat) -> NDArray[np
     return (numbers + np.uint8(fmt.lowest & largest)) & np.uint8(largest)
 
 
-def _zero_points(
-    numbers: NDArray[np.uint8], fmt: IntegerFormat, more: int = 0
-) -> NDArray[np.int32]:
-    """Zero points of unsigned numbers that count from the lowest one, less `more`."""
-    return numbers.astype(np.int32) + (fmt.lowest + more)
+def _zero_points(numbers: NDArray[np.uint8], fmt: IntegerFormat) -> NDArray[np.int32]:
+    """Zero points of unsigned numbers that count from the lowest one."""
+    return numbers.astype(np.int32) + fmt.lowest
 
 
 def _groups(scales: NDArray, codes: NDArray) -> Granularity:
@@ -303,16 +301,24 @@ def gptq(
     bits: int = 4,
     stored_zero: int = 1,
 ) -> ScaledArray:
-    """GPTQ: words along the input; a zero point is stored less `stored_zero` (0 in version 2)."""
+    """GPTQ: words along the input; a zero point is stored less `stored_zero` (0 in version 2).
+
+    Version 1 subtracts from whole words, so a zero point of 0 borrows from its neighbour, and the
+    sum here undoes it. g_idx: the group of each input. Groups in the order of activations
+    (desc_act) repeat their scales for each element.
+    """
     fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
     numbers = _words(qweight, bits, 0)
+    if qzeros.dtype == np.int32:
+        ones = stored_zero * (0xFFFFFFFF // (2**bits - 1))
+        qzeros = qzeros.view(np.uint32) + np.uint32(ones)
+    zeros = _zero_points(_words(qzeros, bits, 1), fmt)
     if g_idx is not None:
-        size = len(numbers) // len(scales)
-        if not np.array_equal(g_idx, np.arange(len(numbers)) // size):
-            raise ValueError(
-                "g_idx must count groups of neighbours: activation order has no scheme"
-            )
-    zeros = _zero_points(_words(qzeros, bits, 1), fmt, stored_zero)
+        groups = len(scales)
+        if g_idx.shape != (len(numbers),) or not 0 <= g_idx.min() <= g_idx.max() < groups:
+            raise ValueError(f"g_idx must have a group from 0 to {groups - 1} for each input")
+        if not np.array_equal(g_idx, np.arange(len(numbers)) // max(len(numbers) // groups, 1)):
+            zeros, scales = zeros[g_idx], scales[g_idx]
     return _transposed(numbers, zeros, scales, fmt, "gptq")
 
 
@@ -403,14 +409,28 @@ def _read_packed(parts: Parts, config: Mapping) -> ScaledArray:
     return pack_quantized(packed, scale, int(shape[-1]), bits, parts.get("weight_zero_point"))
 
 
+GPTQ_STORED_ZERO = {"gptq": 1, "gptq_v2": 0}
+"""What GPTQ's versions subtract from zero points, by the name in config.json."""
+
+
+def _version(config: Mapping, default: str, *known: str) -> str:
+    """The packing that config.json names; ValueError unless it is known."""
+    names = [config[key] for key in ("checkpoint_format", "version", "format") if key in config]
+    name = str(names[0]).lower() if names else default
+    if name not in known:
+        raise ValueError(f"format in config.json must be {' or '.join(known)}, not {name!r}")
+    return name
+
+
 def _read_gptq(parts: Parts, config: Mapping) -> ScaledArray:
-    stored_zero = 0 if config.get("checkpoint_format") == "gptq_v2" else 1
+    stored_zero = GPTQ_STORED_ZERO[_version(config, "gptq", *GPTQ_STORED_ZERO)]
     codes, zeros, scales = _need("gptq", parts, "qweight", "qzeros", "scales")
     bits = int(config.get("bits", 4))
     return gptq(codes, zeros, scales, parts.get("g_idx"), bits, stored_zero)
 
 
 def _read_awq(parts: Parts, config: Mapping) -> ScaledArray:
+    _version(config, "gemm", "gemm")
     codes, zeros, scales = _need("awq", parts, "qweight", "qzeros", "scales")
     return awq(codes, zeros, scales, int(config.get("bits", 4)))
 

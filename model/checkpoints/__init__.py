@@ -23,6 +23,7 @@ from .layouts import (
     mxfp4_blocks,
     nvfp4_packed,
     pack_quantized,
+    torchao_int4,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "mxfp4_blocks",
     "nvfp4_packed",
     "pack_quantized",
+    "torchao_int4",
 ]

@@ -43,8 +43,8 @@ LARGEST_HEADER = 100_000_000  # bytes, the limit of the format
 LARGEST_CONFIG = 10_000_000
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError)
 """Errors that numbers of a damaged file lead to, besides ValueError and TypeError."""
-SWIZZLED = '"is_swizzled_scales": true'
-"""Mark in torchao's files of scales in the order of a kernel."""
+KERNEL_ORDER = ('"is_swizzled_scales": true', '"_type": "Int4TilePackedTo4dTensor"')
+"""Marks in torchao's files of scales or codes in the order of a kernel."""
 
 
 class Stored(NamedTuple):
@@ -87,8 +87,11 @@ class Checkpoint(Mapping[str, ScaledArray]):
             found, about = _header(file)
             tensors |= found
             for name, text in about.items():
-                if SWIZZLED in str(text):
-                    raise ValueError(f"{file}: {name} must have scales by row, not swizzled")
+                if any(mark in str(text) for mark in KERNEL_ORDER):
+                    raise ValueError(
+                        f"{file}: {name} must have codes and scales by row, not in the order of a "
+                        "kernel (swizzled scales, Int4TilePackedTo4dTensor)"
+                    )
         for layout_name, layout in LAYOUTS.items():
             first = layout.suffixes[0]
             for full in [name for name in tensors if name.endswith(first)]:

@@ -346,6 +346,27 @@ def _transposed(
     return _array(fmt, codes, [stored], levels, source, _int32(zeros.T))
 
 
+def torchao_int4(qdata: NDArray, scale: NDArray, zero_point: NDArray) -> ScaledArray:
+    """torchao INT4 of two layouts, scales and zero points (..., groups, rows).
+
+    Int4Tensor: bytes of two signed codes. Its zero points are numbers that it adds after scaling,
+    so they must be zero. Int4PlainInt32Tensor: 32-bit words of unsigned codes, zero points of int8.
+    """
+    if qdata.dtype == np.int32:
+        if zero_point.dtype != np.int8:
+            raise TypeError(f"zero_point of words must be int8, not {zero_point.dtype}")
+        zeros = _zero_points(zero_point, INT4_FULL)
+        return _transposed(_words(qdata, 4, 1).T, zeros, scale, INT4_FULL, "int4")
+    if qdata.dtype not in (np.int8, np.uint8):
+        raise TypeError(f"qdata must be int8 or int32, not {qdata.dtype}")
+    if zero_point.astype(np.float32).any():
+        raise ValueError("zero_point must be zero: an Int4Tensor adds others after scaling")
+    codes = _nibbles(qdata.view(np.uint8))
+    stored, fmt = _float_scale("scale", np.ascontiguousarray(scale.swapaxes(-1, -2)))
+    levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), fmt)]
+    return _array(INT4_FULL, codes, [stored], levels, "int4")
+
+
 def gguf_q8_0(blocks: NDArray) -> ScaledArray:
     """GGUF Q8_0: (..., groups, 34) bytes, a float16 scale and 32 codes of int8 each."""
     scale = np.ascontiguousarray(blocks[..., :2]).view(np.float16)[..., 0]
@@ -524,6 +545,16 @@ LAYOUTS: dict[str, Layout] = {
         lambda parts, config: parts["._weight_scale"].dtype == E8M0_DTYPE,
         lambda parts, config: _torchao_mx(parts["._weight_qdata"], parts["._weight_scale"]),
     ),
+    "torchao int4": Layout(
+        ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
+        lambda parts, config: (
+            parts["._weight_qdata"].dtype == np.int32
+            or parts["._weight_zero_point"].dtype != np.int8
+        ),
+        lambda parts, config: torchao_int4(
+            parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
+        ),
+    ),
     "torchao integers": Layout(
         ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
         lambda parts, config: (
@@ -533,6 +564,11 @@ LAYOUTS: dict[str, Layout] = {
         lambda parts, config: int_quantized(
             parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
         ),
+    ),
+    "torchao fp8": Layout(
+        ("._weight_qdata", "._weight_scale"),
+        lambda parts, config: parts["._weight_qdata"].dtype in ELEMENTS,
+        lambda parts, config: int_quantized(parts["._weight_qdata"], parts["._weight_scale"]),
     ),
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),

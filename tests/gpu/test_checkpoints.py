@@ -473,21 +473,96 @@ def test_torchao_intx(dtype, mapping):
     assert torch.equal(got.dequantize(), layer.weight.dequantize())
 
 
-def test_torchao_int4():
-    """By hand: the library makes this kind on a GPU alone."""
-    pytest.importorskip("torchao")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("config", ["Float8WeightOnlyConfig", "Int8WeightOnlyConfig"])
+def test_torchao_rows(tmp_path, config):
+    quantization = pytest.importorskip("torchao.quantization")
+    layer = torch.nn.Linear(128, 48, bias=False)
+    layer.weight = torch.nn.Parameter(weights(config), requires_grad=False)
+    quantization.quantize_(layer, getattr(quantization, config)())
+    checkpoint = flattened(tmp_path, layer.weight)
+    assert checkpoint.layouts["up"] == "torchao " + ("fp8" if config[0] == "F" else "integers")
+    want = layer.weight.dequantize().nan_to_num()  # a row of zeros has scale 0 and codes of NaN
+    assert np.array_equal(checkpoint["up"].dequantize(), want.numpy())
+
+
+def int4_tensor(dtype, rows=6, columns=64, size=32):
+    """An Int4Tensor by hand, for the library quantises with kernels that a CPU lacks."""
     from torchao.quantization import Int4Tensor
 
     rng = generator("torchao int4")
-    numbers = torch.from_numpy(rng.integers(-8, 8, (6, 64)).astype(np.int8))
-    scale = torch.from_numpy(rng.random((2, 6), np.float32) + 0.5).bfloat16()
+    numbers = torch.from_numpy(rng.integers(-8, 8, (rows, columns)).astype(np.int8))
+    scale = torch.from_numpy(rng.random((columns // size, rows), np.float32) + 0.5).to(dtype)
     packed = numbers[:, ::2] & 15 | numbers[:, 1::2] << 4
-    x = Int4Tensor(packed, scale, torch.zeros_like(scale), [1, 32], torch.Size([6, 64]))
-    want = numbers * scale.float().T.repeat_interleave(32, dim=1)
-    assert torch.equal(from_torchao(x).dequantize(), want)
+    shape = torch.Size([rows, columns])
+    return Int4Tensor(packed, scale, torch.zeros_like(scale), [1, size], shape), numbers
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_torchao_int4(tmp_path, dtype):
+    pytest.importorskip("torchao")
+    from torchao.prototype.gptq.api import _int4_row_dequantize_zp
+
+    x, numbers = int4_tensor(dtype)
+    want = _int4_row_dequantize_zp(numbers, x.scale.float(), x.zero_point.float(), 32)
+    assert torch.allclose(from_torchao(x).dequantize(), want, rtol=2**-20, atol=2**-20)
+    exact = numbers * x.scale.float().T.repeat_interleave(32, dim=1)
+    assert torch.equal(from_torchao(x).dequantize(), exact)
+    checkpoint = flattened(tmp_path, x)
+    assert checkpoint.layouts == {"up": "torchao int4"}
+    assert np.array_equal(checkpoint["up"].dequantize(), exact.numpy())
     x.zero_point[0, 0] = 1
-    with pytest.raises(ValueError, match="zero points of x must be zero: an Int4Tensor adds"):
+    message = "zero_point must be zero: an Int4Tensor adds others after scaling"
+    with pytest.raises(ValueError, match=message):
         from_torchao(x)
+    with pytest.raises(ValueError, match=f"up: {message}"):
+        flattened(tmp_path, x)["up"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchao_int4_words(tmp_path):
+    """Words of eight codes, with zero points of int8."""
+    pytest.importorskip("torchao")
+    from torchao.quantization import Int4PlainInt32Tensor
+
+    rng = generator("torchao int4 words")
+    numbers, zeros = rng.integers(0, 16, (24, 128)), rng.integers(0, 16, (4, 24))
+    scale = torch.from_numpy(rng.random((4, 24), np.float32) + 0.5).half()
+    parts = packed_by_hand(numbers, 1), scale, torch.from_numpy(zeros.astype(np.int8))
+    x = Int4PlainInt32Tensor(*parts, [1, 32], torch.Size([24, 128]))
+    want = (numbers - zeros.T.repeat(32, axis=1)) * scale.float().numpy().T.repeat(32, axis=1)
+    assert np.array_equal(from_torchao(x).dequantize().numpy(), want.astype(np.float32))
+    checkpoint = flattened(tmp_path, x)
+    assert checkpoint.layouts == {"up": "torchao int4"}
+    assert np.array_equal(checkpoint["up"].dequantize(), want.astype(np.float32))
+    x.zero_point = x.zero_point.half()
+    with pytest.raises(TypeError, match=r"up: zero_point of words must be int8, not float16"):
+        flattened(tmp_path, x)["up"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchao_int4_in_the_order_of_a_kernel(tmp_path):
+    pytest.importorskip("torchao")
+    from torchao.quantization import Int4TilePackedTo4dTensor
+
+    codes = torch.zeros(1, 8, 32, 4, dtype=torch.int32)
+    scales = torch.ones(32, 8, 2, dtype=torch.bfloat16)
+    x = Int4TilePackedTo4dTensor(codes, scales, [1, 32], torch.Size([8, 1024]))
+    with pytest.raises(ValueError, match=r"up.weight must have codes and scales by row, not in "):
+        flattened(tmp_path, x)
+    with pytest.raises(TypeError, match=r"x must be one of torchao's .*Int4PlainInt32Tensor"):
+        from_torchao(x)
+
+
+def flattened(tmp_path, tensor):
+    """The checkpoint of a tensor of torchao as the library lays it out in safetensors files."""
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+
+    tensors, about = flatten_tensor_state_dict({"up.weight": tensor})
+    path = tmp_path / "model.safetensors"
+    save_file({name: part.contiguous() for name, part in tensors.items()}, path, about)
+    return Checkpoint(path)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -512,14 +587,15 @@ def test_torchao_writes(tmp_path, kind):
     else:
         dtype = torch.float4_e2m1fn_x2 if kind == "mx fp4" else torch.float8_e5m2
         made = MXTensor.to_mx(x, dtype, 32)
-    tensors, about = flatten_tensor_state_dict({"up.weight": made})
-    path = tmp_path / "model.safetensors"
-    save_file({name: part.contiguous() for name, part in tensors.items()}, path, about)
-    checkpoint = Checkpoint(path)
+    checkpoint = flattened(tmp_path, made)
     assert checkpoint.layouts == {"up": f"torchao {kind.removesuffix(' fp4')}"}
     assert np.array_equal(checkpoint["up"].dequantize(), from_torchao(made).dequantize().numpy())
+    tensors, about = flatten_tensor_state_dict({"up.weight": made})
     swizzled = {k: v.replace('scales": false', 'scales": true') for k, v in about.items()}
     if kind != "integers":
+        path = checkpoint.path
         save_file({name: part.contiguous() for name, part in tensors.items()}, path, swizzled)
-        with pytest.raises(ValueError, match=r"up.weight must have scales by row, not swizzled"):
+        with pytest.raises(
+            ValueError, match=r"up.weight must have codes and scales by row, not in "
+        ):
             Checkpoint(path)

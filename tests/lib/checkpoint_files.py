@@ -117,6 +117,18 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
             zeros = "I8", random_bytes(*groups, high=8).view(np.int8)
             tensors = {"w._weight_qdata": codes, "w._weight_scale": floats(*groups)}
             return write(path, {**tensors, "w._weight_zero_point": zeros})
+        case "torchao fp8":
+            return write(path, {"w._weight_qdata": fp8(), "w._weight_scale": floats(ROWS, 1)})
+        case "torchao int4":
+            codes = "I8", nibbles[1].view(np.int8)
+            tensors = {"w._weight_qdata": codes, "w._weight_scale": floats(*groups[::-1])}
+            zeros = "F32", np.zeros(groups[::-1], np.float32)
+            return write(path, {**tensors, "w._weight_zero_point": zeros})
+        case "torchao int4, words":
+            tensors = {"w._weight_qdata": words(ROWS, COLUMNS // 8)}
+            tensors["w._weight_scale"] = floats(*groups[::-1], dtype="F16")
+            zeros = "I8", random_bytes(*groups[::-1], high=16).view(np.int8)
+            return write(path, {**tensors, "w._weight_zero_point": zeros})
         case "awq":
             tensors = {"w.qweight": words(COLUMNS, ROWS // 8), "w.qzeros": words(2, ROWS // 8)}
             tensors["w.scales"] = floats(2, ROWS, dtype="F16")
@@ -151,6 +163,9 @@ HELD = {
     "torchao nvfp4": ("e2m1", "e4m3", 16),
     "torchao mx": ("e4m3", "e8m0", 32),
     "torchao integers": None,
+    "torchao fp8": ("e4m3", None, 0),
+    "torchao int4": None,
+    "torchao int4, words": None,
     "awq": None,
     "gptq": None,
     "gguf Q8_0": None,

@@ -39,6 +39,7 @@ ELEMENTS = {
 INTEGERS: dict[int, IntegerFormat] = {4: INT4_FULL, 8: INT8_FULL}
 E8M0_DTYPE = np.dtype(ml_dtypes.float8_e8m0fnu)
 BFLOAT16_DTYPE = np.dtype(ml_dtypes.bfloat16)
+FLOATS = (np.float16, np.float32, BFLOAT16_DTYPE)
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Place in a 32-bit word of each of 8 neighbours, in AWQ's layout."""
 
@@ -106,7 +107,7 @@ def _float_scale(name: str, scale: NDArray) -> tuple[NDArray, FloatFormat]:
     """A scale as FLOAT16 if it is float16, else as FLOAT32; TypeError unless it is a float."""
     if scale.dtype == np.float16:
         return scale, FLOAT16
-    if scale.dtype in (np.float32, BFLOAT16_DTYPE):
+    if scale.dtype in FLOATS:
         return scale.astype(np.float32), FLOAT32
     raise TypeError(f"{name} must be float32, float16 or bfloat16, not {scale.dtype}")
 
@@ -242,6 +243,19 @@ def modelopt_nvfp4(packed: NDArray, scale: NDArray, scale_2: NDArray) -> ScaledA
     return _nvfp4(packed, scale, tensor, "modelopt")
 
 
+def modelopt_int4(packed: NDArray, scale: NDArray) -> ScaledArray:
+    """ModelOpt INT4: bytes of the codes of two neighbouring rows, the first one in the low half."""
+    codes = np.ascontiguousarray(_nibbles(packed.swapaxes(-1, -2)).swapaxes(-1, -2))
+    return _int4(codes, scale, "modelopt")
+
+
+def _int4(codes: NDArray, scale: NDArray, source: str) -> ScaledArray:
+    """Codes of signed integers under float scales of groups of a row."""
+    stored, fmt = _float_scale("weight_scale", scale)
+    levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), fmt)]
+    return _array(INT4_FULL, codes, [stored], levels, source)
+
+
 def _nvfp4(packed: NDArray, scale: NDArray, tensor: NDArray, source: str) -> ScaledArray:
     codes, stored = _nibbles(packed), _e4m3_scale("weight_scale", scale)
     outer = tensor.reshape((1,) * codes.ndim)
@@ -361,10 +375,9 @@ def torchao_int4(qdata: NDArray, scale: NDArray, zero_point: NDArray) -> ScaledA
         raise TypeError(f"qdata must be int8 or int32, not {qdata.dtype}")
     if zero_point.astype(np.float32).any():
         raise ValueError("zero_point must be zero: an Int4Tensor adds others after scaling")
-    codes = _nibbles(qdata.view(np.uint8))
-    stored, fmt = _float_scale("scale", np.ascontiguousarray(scale.swapaxes(-1, -2)))
-    levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), fmt)]
-    return _array(INT4_FULL, codes, [stored], levels, "int4")
+    return _int4(
+        _nibbles(qdata.view(np.uint8)), np.ascontiguousarray(scale.swapaxes(-1, -2)), "int4"
+    )
 
 
 def gguf_q8_0(blocks: NDArray) -> ScaledArray:
@@ -462,6 +475,13 @@ def _torchao_mx(codes: NDArray, scales: NDArray) -> ScaledArray:
     return mx_elements(codes, scales, elements, codes.shape[-1] // scales.shape[-1])
 
 
+def _rows_or_tiles(weight: NDArray, scale: NDArray, zero_point: NDArray | None) -> ScaledArray:
+    """INT8 or FP8; ModelOpt's tiles of 128 x 128 have scales (rows, 1, columns, 1)."""
+    if scale.ndim == 4 and scale.shape[1] == scale.shape[3] == 1:
+        return deepseek_fp8(weight, scale[:, 0, :, 0])
+    return int_quantized(weight, scale, zero_point)
+
+
 def _is_awq(parts: Parts, config: Mapping) -> bool:
     if method := _method(config):
         return method == "awq"
@@ -503,7 +523,9 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "modelopt nvfp4": Layout(
         (".weight", ".weight_scale", ".weight_scale_2"),
-        lambda parts, config: parts[".weight"].dtype == np.uint8,
+        lambda parts, config: (
+            parts[".weight"].dtype == np.uint8 and parts[".weight_scale"].dtype not in FLOATS
+        ),
         lambda parts, config: modelopt_nvfp4(
             parts[".weight"], parts[".weight_scale"], parts[".weight_scale_2"]
         ),
@@ -512,6 +534,14 @@ LAYOUTS: dict[str, Layout] = {
         (".weight", ".weight_scale"),
         lambda parts, config: parts[".weight"].dtype == parts[".weight_scale"].dtype == np.uint8,
         lambda parts, config: mx_elements(_nibbles(parts[".weight"]), parts[".weight_scale"], E2M1),
+    ),
+    "modelopt int4": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: (
+            parts[".weight"].dtype == np.uint8 and parts[".weight_scale"].dtype in FLOATS
+        ),
+        lambda parts, config: modelopt_int4(parts[".weight"], parts[".weight_scale"]),
+        (".weight_scale_2",),  # of FP8, to which W4A8 rounds the values
     ),
     "mxfp8-quantized": Layout(
         (".weight", ".weight_scale"),
@@ -525,7 +555,7 @@ LAYOUTS: dict[str, Layout] = {
     "int-quantized": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: parts[".weight"].dtype in (np.int8, *ELEMENTS),
-        lambda parts, config: int_quantized(
+        lambda parts, config: _rows_or_tiles(
             parts[".weight"], parts[".weight_scale"], parts.get(".weight_zero_point")
         ),
         (".weight_zero_point",),

@@ -290,10 +290,32 @@ def test_modelopt(tmp_path):
     assert np.array_equal(array.codes[:, 0::2], packed & 15)
 
 
+def test_modelopt_int4(tmp_path):
+    """Two neighbouring rows per byte."""
+    rng = generator("modelopt int4")
+    numbers = rng.integers(-8, 8, (24, 256))
+    scales = rng.standard_normal((24, 2)).astype(np.float32) ** 2 + np.float32(0.01)
+    packed = (numbers[0::2] & 15 | (numbers[1::2] & 15) << 4).astype(np.uint8)
+    tensors = {"o.weight": torch.from_numpy(packed), "o.weight_scale": torch.from_numpy(scales)}
+    inputs = torch.linspace(0.5, 2, 256).bfloat16()
+    checkpoint = stored(tmp_path, tensors | {"o.pre_quant_scale": inputs})
+    assert checkpoint.layouts == {"o": "modelopt int4"}
+    want = numbers * scales.repeat(128, axis=1)
+    assert np.array_equal(checkpoint["o"].dequantize(), want.astype(np.float32))
+    assert np.array_equal(checkpoint.input_scales["o"].astype("f4"), inputs.float().numpy())
+    assert checkpoint.tensors_of("o") == ["o.weight", "o.weight_scale", "o.pre_quant_scale"]
+    assert not checkpoint.others
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("config", "layout"),
     [
+        ("INT4_AWQ_CFG", "modelopt int4"),
+        ("W4A8_AWQ_BETA_CFG", "modelopt int4"),
+        ("FP8_2D_BLOCKWISE_WEIGHT_ONLY_CFG", "int-quantized"),
+        ("FP8_PER_CHANNEL_PER_TOKEN_CFG", "int-quantized"),
+        ("INT8_SMOOTHQUANT_CFG", "int-quantized"),
         ("NVFP4_DEFAULT_CFG", "modelopt nvfp4"),
         ("MXFP4_DEFAULT_CFG", "modelopt mxfp4"),
         ("MXFP8_DEFAULT_CFG", "mxfp8-quantized"),
@@ -307,7 +329,7 @@ def test_modelopt_writes(tmp_path, config, layout):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4}
     options = {"num_hidden_layers": 1, "vocab_size": 97, "architectures": ["LlamaForCausalLM"]}
     model = LlamaForCausalLM(LlamaConfig(**sizes, **options)).to(torch.bfloat16)
     tokens = torch.randint(0, 97, (2, 16))
@@ -323,17 +345,36 @@ def test_modelopt_writes(tmp_path, config, layout):
         tolerance = 2**-22 if config.startswith("NV") else 0
         want = by_modelopt(config, *parts.values())
         assert torch.allclose(got, want, rtol=tolerance, atol=0), name
+        assert f"{name}.pre_quant_scale" not in checkpoint.others
+    scaled = {name for name in names if f"{name}.pre_quant_scale" in tensors}
+    assert set(checkpoint.input_scales) == scaled
+    assert any("down_proj" in name for name in scaled) == ("AWQ" in config or "SMOOTH" in config)
 
 
 MODELOPT_PARTS = ("weight", "weight_scale", "weight_scale_2")
+
+
+def by_modelopt_int4(packed, scale):
+    """Values that the library packs into the same bytes under these scales."""
+    from modelopt.torch.export.quant_utils import pack_int4_in_uint8
+
+    low, high = packed & 15, packed >> 4
+    numbers = torch.stack([low, high], dim=1).reshape(-1, packed.shape[1]).to(torch.int8)
+    values = ((numbers ^ 8) - 8) * scale.repeat_interleave(packed.shape[1] // scale.shape[1], dim=1)
+    assert torch.equal(pack_int4_in_uint8(values, scale, 128), packed)
+    return values
 
 
 def by_modelopt(config, weight, scale, scale_2):
     """The library's own values of a weight that it has written."""
     from modelopt.torch.quantization import qtensor
 
-    if config.startswith("FP8"):
-        return weight.float() * scale
+    if config.startswith("FP8_2D") and scale.ndim == 4:
+        scale = scale[:, 0, :, 0].repeat_interleave(128, 0).repeat_interleave(128, 1)
+    if config.startswith(("FP8", "INT8")):
+        return weight.float() * (scale[:, None] if scale.ndim == 1 else scale)
+    if "AWQ" in config:
+        return by_modelopt_int4(weight, scale)
     size = 16 if config.startswith("NV") else 32
     kind = getattr(qtensor, config.split("_")[0] + "QTensor")
     shape = torch.Size([len(weight), len(scale[0]) * size])
@@ -484,6 +525,32 @@ def test_torchao_rows(tmp_path, config):
     assert checkpoint.layouts["up"] == "torchao " + ("fp8" if config[0] == "F" else "integers")
     want = layer.weight.dequantize().nan_to_num()  # a row of zeros has scale 0 and codes of NaN
     assert np.array_equal(checkpoint["up"].dequantize(), want.numpy())
+
+
+def test_int4_as_torchao_stores_it(tmp_path):
+    """Without the library: bytes of signed codes, words of unsigned ones, the order of a kernel."""
+    rng = generator("torchao int4 by hand")
+    numbers, zeros = rng.integers(0, 16, (6, 64)), rng.integers(0, 16, (2, 6))
+    scale = rng.random((2, 6), np.float32) + np.float32(0.5)
+    signed = numbers ^ 8  # bits of numbers - 8
+    plain = {
+        "_weight_qdata": torch.from_numpy((signed[:, ::2] | signed[:, 1::2] << 4).astype(np.int8)),
+        "_weight_scale": torch.from_numpy(scale),
+        "_weight_zero_point": torch.zeros(2, 6),
+    }
+    words = plain | {
+        "_weight_qdata": packed_by_hand(numbers, 1),
+        "_weight_zero_point": torch.from_numpy(zeros.astype(np.int8)),
+    }
+    path = tmp_path / "model.safetensors"
+    for parts, zero in ((plain, np.full((2, 6), 8)), (words, zeros)):
+        checkpoint = stored(tmp_path, {f"up.{name}": part for name, part in parts.items()})
+        assert checkpoint.layouts == {"up": "torchao int4"}
+        want = (numbers - zero.T.repeat(32, axis=1)) * scale.T.repeat(32, axis=1)
+        assert np.array_equal(checkpoint["up"].dequantize(), want.astype(np.float32))
+    save_file(plain, path, {"up.weight": '{"_type": "Int4TilePackedTo4dTensor"}'})
+    with pytest.raises(ValueError, match=r"up.weight must have codes and scales by row, not in "):
+        Checkpoint(path)
 
 
 def int4_tensor(dtype, rows=6, columns=64, size=32):

@@ -93,6 +93,11 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
             return write(path, tensors, {"quant_method": "modelopt"})
         case "modelopt mxfp4":
             return write(path, {"w.weight": nibbles, "w.weight_scale": exponents})
+        case "modelopt int4":
+            packed = "U8", random_bytes(ROWS // 2, COLUMNS)
+            return write(path, {"w.weight": packed, "w.weight_scale": floats(*groups)})
+        case "int-quantized, tiles":
+            return write(path, {"w.weight": fp8(), "w.weight_scale": floats(1, 1, 1, 1)})
         case "pack-quantized":
             tensors = {"w.weight_packed": words(ROWS, COLUMNS // 8)}
             shape = "I64", np.array([ROWS, COLUMNS], np.int64)
@@ -156,10 +161,12 @@ HELD = {
     "nvfp4-pack-quantized": ("e2m1", "e4m3", 16),
     "modelopt nvfp4": ("e2m1", "e4m3", 16),
     "modelopt mxfp4": ("e2m1", "e8m0", 32),
+    "modelopt int4": None,
     "pack-quantized": None,
     "mxfp4-pack-quantized": ("e2m1", "e8m0", 32),
     "mxfp8-quantized": ("e4m3", "e8m0", 32),
     "int-quantized": ("int8", None, 0),
+    "int-quantized, tiles": None,
     "torchao nvfp4": ("e2m1", "e4m3", 16),
     "torchao mx": ("e4m3", "e8m0", 32),
     "torchao integers": None,

@@ -40,6 +40,8 @@ INTEGERS: dict[int, IntegerFormat] = {4: INT4_FULL, 8: INT8_FULL}
 E8M0_DTYPE = np.dtype(ml_dtypes.float8_e8m0fnu)
 BFLOAT16_DTYPE = np.dtype(ml_dtypes.bfloat16)
 FLOATS = (np.float16, np.float32, BFLOAT16_DTYPE)
+TORCHAO = ("._weight_qdata", "._weight_scale", "._weight_zero_point")
+"""Ends of the names of torchao's tensors of integers."""
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Place in a 32-bit word of each of 8 neighbours, in AWQ's layout."""
 
@@ -488,11 +490,22 @@ def _is_awq(parts: Parts, config: Mapping) -> bool:
     return parts["qweight"].shape[1] != parts["scales"].shape[1]
 
 
+def _holds_pairs_of_rows(weight: NDArray, scale: NDArray) -> bool:
+    """Whether bytes hold the codes of two rows, as float scales for twice the rows tell."""
+    rows = (*weight.shape[:-2], 2 * weight.shape[-2]) if weight.ndim > 1 else ()
+    return weight.dtype == np.uint8 and scale.dtype in FLOATS and scale.shape[:-1] == rows
+
+
+def _takes(read: Callable[..., ScaledArray], *suffixes: str) -> Callable[..., ScaledArray]:
+    """The reader that hands these tensors to `read`, None for one that is missing."""
+    return lambda parts, config: read(*map(parts.get, suffixes))
+
+
 LAYOUTS: dict[str, Layout] = {
     "gpt-oss mxfp4": Layout(
         ("_blocks", "_scales"),
         lambda parts, config: parts["_blocks"].dtype == np.uint8,
-        lambda parts, config: mxfp4_blocks(parts["_blocks"], parts["_scales"]),
+        _takes(mxfp4_blocks, "_blocks", "_scales"),
     ),
     "deepseek fp8": Layout(
         (".weight", ".weight_scale_inv"),
@@ -504,9 +517,7 @@ LAYOUTS: dict[str, Layout] = {
     "nvfp4-pack-quantized": Layout(
         (".weight_packed", ".weight_scale", ".weight_global_scale"),
         lambda parts, config: True,
-        lambda parts, config: nvfp4_packed(
-            parts[".weight_packed"], parts[".weight_scale"], parts[".weight_global_scale"]
-        ),
+        _takes(nvfp4_packed, ".weight_packed", ".weight_scale", ".weight_global_scale"),
     ),
     "pack-quantized": Layout(
         (".weight_packed", ".weight_scale", ".weight_shape"),
@@ -521,27 +532,21 @@ LAYOUTS: dict[str, Layout] = {
             _nibbles(parts[".weight_packed"]), parts[".weight_scale"], E2M1
         ),
     ),
+    "modelopt int4": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: _holds_pairs_of_rows(parts[".weight"], parts[".weight_scale"]),
+        _takes(modelopt_int4, ".weight", ".weight_scale"),
+        (".weight_scale_2",),  # of FP8, to which W4A8 rounds the values
+    ),
     "modelopt nvfp4": Layout(
         (".weight", ".weight_scale", ".weight_scale_2"),
-        lambda parts, config: (
-            parts[".weight"].dtype == np.uint8 and parts[".weight_scale"].dtype not in FLOATS
-        ),
-        lambda parts, config: modelopt_nvfp4(
-            parts[".weight"], parts[".weight_scale"], parts[".weight_scale_2"]
-        ),
+        lambda parts, config: parts[".weight"].dtype == np.uint8,
+        _takes(modelopt_nvfp4, ".weight", ".weight_scale", ".weight_scale_2"),
     ),
     "modelopt mxfp4": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: parts[".weight"].dtype == parts[".weight_scale"].dtype == np.uint8,
         lambda parts, config: mx_elements(_nibbles(parts[".weight"]), parts[".weight_scale"], E2M1),
-    ),
-    "modelopt int4": Layout(
-        (".weight", ".weight_scale"),
-        lambda parts, config: (
-            parts[".weight"].dtype == np.uint8 and parts[".weight_scale"].dtype in FLOATS
-        ),
-        lambda parts, config: modelopt_int4(parts[".weight"], parts[".weight_scale"]),
-        (".weight_scale_2",),  # of FP8, to which W4A8 rounds the values
     ),
     "mxfp8-quantized": Layout(
         (".weight", ".weight_scale"),
@@ -555,13 +560,11 @@ LAYOUTS: dict[str, Layout] = {
     "int-quantized": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: parts[".weight"].dtype in (np.int8, *ELEMENTS),
-        lambda parts, config: _rows_or_tiles(
-            parts[".weight"], parts[".weight_scale"], parts.get(".weight_zero_point")
-        ),
+        _takes(_rows_or_tiles, ".weight", ".weight_scale", ".weight_zero_point"),
         (".weight_zero_point",),
     ),
     "torchao nvfp4": Layout(
-        ("._weight_qdata", "._weight_scale"),
+        TORCHAO[:2],
         lambda parts, config: parts["._weight_scale"].dtype == np.dtype(ml_dtypes.float8_e4m3fn),
         lambda parts, config: modelopt_nvfp4(
             parts["._weight_qdata"],
@@ -571,34 +574,30 @@ LAYOUTS: dict[str, Layout] = {
         ("._weight_per_tensor_scale",),
     ),
     "torchao mx": Layout(
-        ("._weight_qdata", "._weight_scale"),
+        TORCHAO[:2],
         lambda parts, config: parts["._weight_scale"].dtype == E8M0_DTYPE,
-        lambda parts, config: _torchao_mx(parts["._weight_qdata"], parts["._weight_scale"]),
+        _takes(_torchao_mx, *TORCHAO[:2]),
     ),
     "torchao int4": Layout(
-        ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
+        TORCHAO,
         lambda parts, config: (
             parts["._weight_qdata"].dtype == np.int32
             or parts["._weight_zero_point"].dtype != np.int8
         ),
-        lambda parts, config: torchao_int4(
-            parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
-        ),
+        _takes(torchao_int4, *TORCHAO),
     ),
     "torchao integers": Layout(
-        ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
+        TORCHAO,
         lambda parts, config: (
             parts["._weight_qdata"].shape[-1] % parts["._weight_scale"].shape[-1] == 0
             and parts["._weight_zero_point"].dtype == np.int8
         ),
-        lambda parts, config: int_quantized(
-            parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
-        ),
+        _takes(int_quantized, *TORCHAO),
     ),
     "torchao fp8": Layout(
-        ("._weight_qdata", "._weight_scale"),
+        TORCHAO[:2],
         lambda parts, config: parts["._weight_qdata"].dtype in ELEMENTS,
-        lambda parts, config: int_quantized(parts["._weight_qdata"], parts["._weight_scale"]),
+        _takes(int_quantized, *TORCHAO[:2]),
     ),
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),

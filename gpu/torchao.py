@@ -1,6 +1,5 @@
 """Tensors of torchao as tensors of schemes, bit for bit."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..model.checkpoints import int_quantized, modelopt_nvfp4, mx_elements
+from ..model.checkpoints import int_quantized, modelopt_nvfp4, mx_elements, torchao_int4
 from ..model.formats import E2M1, E4M3, E5M2, ElementFormat
 from ..model.schemes import ScaledArray
 from .tensors.scaled import ScaledTensor
@@ -57,14 +56,9 @@ def _nvfp4(x: Any) -> ScaledArray:
 
 
 def _int4(x: Any) -> ScaledArray:
-    """Two signed numbers per byte, the first in the low half; scales (groups, rows)."""
-    if x.zero_point.any():
-        raise ValueError("zero points of x must be zero: an Int4Tensor adds others after scaling")
-    packed = _bytes(x.qdata)
-    halves = packed & 15, np.right_shift(packed, 4)
-    numbers = np.stack(halves, axis=-1).reshape(*packed.shape[:-1], -1)
-    signed = (numbers.astype(np.int8) ^ np.int8(8)) - np.int8(8)
-    return _integers(x, signed, 4, lambda part: part.transpose(-1, -2))
+    zeros = x.zero_point.cpu()
+    zeros = (zeros.float() if zeros.is_floating_point() else zeros).numpy()
+    return torchao_int4(x.qdata.cpu().numpy(), _float(x.scale), zeros)
 
 
 def _intx(x: Any) -> ScaledArray:
@@ -72,22 +66,19 @@ def _intx(x: Any) -> ScaledArray:
     if bits is None:
         known = ", ".join(map(str, INTEGER_BITS))
         raise ValueError(f"target_dtype of x must be one of {known}, not {x.target_dtype}")
-    return _integers(x, x.qdata.cpu().numpy(), bits, lambda part: part)
-
-
-def _integers(
-    x: Any, numbers: NDArray, bits: int, by_row: Callable[[Tensor], Tensor]
-) -> ScaledArray:
-    """Groups of a row; without zero points where all are zero."""
-    zeros = by_row(x.zero_point).cpu()
+    zeros = x.zero_point.cpu()
     if torch.is_floating_point(zeros) and not torch.equal(zeros, zeros.round()):
         raise ValueError("zero points of x must be integers, not a float to add")
     if isinstance(x.block_size, tuple | list) and any(size != 1 for size in x.block_size[:-1]):
         raise ValueError(f"block_size of x must have groups of one row, not {x.block_size}")
-    scale = by_row(x.scale).cpu()
-    scale = (scale.float() if scale.dtype == torch.bfloat16 else scale).contiguous().numpy()
     zero_points = zeros.to(torch.int32).contiguous().numpy() if zeros.any() else None
-    return int_quantized(numbers, scale, zero_points, bits)
+    return int_quantized(x.qdata.cpu().numpy(), _float(x.scale), zero_points, bits)
+
+
+def _float(scale: Tensor) -> NDArray:
+    """Scales; those of bfloat16 in float32."""
+    scale = scale.cpu().contiguous()
+    return (scale.float() if scale.dtype == torch.bfloat16 else scale).numpy()
 
 
 def _bytes(x: Tensor) -> NDArray[np.uint8]:
@@ -98,5 +89,6 @@ _READERS = {
     "MXTensor": _mx,
     "NVFP4Tensor": _nvfp4,
     "Int4Tensor": _int4,
+    "Int4PlainInt32Tensor": _int4,
     "IntxUnpackedToInt8Tensor": _intx,
 }

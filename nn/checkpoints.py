@@ -65,6 +65,8 @@ def load_checkpoint(
     targets = {name: layers.get(new_name(name)) for name in checkpoint}
     if strict:
         _check_names(targets, layers, new_name)
+    if isinstance(checkpoint, Checkpoint):
+        _check_inputs(targets, checkpoint, new_name)
     for name, target in targets.items():
         if target is None:
             continue
@@ -112,6 +114,17 @@ def _layers(model: nn.Module) -> Iterator[tuple[str, Layers]]:
                 yield f"{prefix}{own}", [(layer, i) for i, layer in enumerate(stacked)]
         elif isinstance(module, MXLinear) and not module.keeps_weight and module not in inner:
             yield name, [(module, None)]
+
+
+def _check_inputs(
+    targets: Mapping[str, Layers | None], checkpoint: Checkpoint, new_name: Callable
+) -> None:
+    for name in checkpoint.input_scales:
+        if targets[name] is not None:
+            raise ValueError(
+                f"{new_name(name)}: a layer must take its inputs as they are, not multiplied by "
+                f"{checkpoint.tensors_of(name)[-1]}"
+            )
 
 
 def _check_names(

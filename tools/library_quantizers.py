@@ -4,8 +4,9 @@
     build/libraries/bin/pip install '.[gpu]' torchao compressed-tensors nvidia-modelopt gguf
     build/libraries/bin/python tools/library_quantizers.py
 
-A library that is missing is named and left out. --te FOLDER adds TransformerEngine's reference in
-Python: the folder `transformer_engine/pytorch/custom_recipes` of its wheel, which needs no GPU.
+A library that is missing is named and left out. gpt-oss is restated from its source. --te FOLDER
+adds TransformerEngine's reference in Python: the folder `transformer_engine/pytorch/custom_recipes`
+of its wheel, which needs no GPU.
 
 Every library quantises the same blocks: a largest magnitude and a second value near a tie, with
 both signs, and zeros of both signs, near one and at both ends of float32. Codes count as differing
@@ -364,6 +365,42 @@ def transformer_engine(folder: Path) -> Iterator[Case]:
                        each_tensor(made), each_tensor(want), data)  # fmt: skip
 
 
+MIDPOINTS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+"""Between neighbouring magnitudes of E2M1."""
+
+
+def gpt_oss() -> Iterator[Case]:
+    """MXFP4 as gpt-oss makes it: `downcast_to_mxfp` of Triton's triton_kernels, of bfloat16.
+
+    Restated from its source (triton-lang/triton, commit 018a674f, and its pull request 8110), for
+    its package is in no registry.
+    """
+
+    def restated(ties_to_even: bool) -> Callable[[F32], Made]:
+        def make(x: F32) -> Made:
+            fraction, exponent = np.frexp(np.abs(x).max(axis=1) / np.float32(6))
+            scales = np.maximum(exponent - (fraction == 0.5) + 127, 1)  # rounded up
+            scales = np.where(fraction == 0, 0, scales)
+            size = np.abs(np.ldexp(x.astype(np.float64), 127 - scales[:, None]))
+            size[fraction == 0] = 0
+            codes = np.signbit(x) * np.uint8(8)
+            for below, middle in enumerate(MIDPOINTS):
+                goes_up = below % 2 == 1 or not ties_to_even
+                codes += (size >= middle if goes_up else size > middle).astype(np.uint8)
+            return Made(codes, scales.astype(np.uint8))
+
+        return make
+
+    def data() -> F32:
+        with np.errstate(over="ignore"):
+            x = mx_blocks(E2M1)().astype("bfloat16").astype(np.float32)
+        return x[np.isfinite(x).all(axis=1)]
+
+    for when, ties_to_even in (("", True), (" until pull request 8110", False)):
+        yield Case("gpt-oss", f"MXFP4{when}", "mx e2m1, ceil", restated(ties_to_even),
+                   mx(E2M1, "ceil"), data)  # fmt: skip
+
+
 # The table ----------------------------------------------------------------------------------------
 
 LIBRARIES = {
@@ -441,7 +478,7 @@ def main() -> int:
         except PackageNotFoundError:
             print(f"{package} is not installed")
             del makers[package]
-    cases = [case for make in makers.values() for case in make()]
+    cases = [case for make in makers.values() for case in make()] + [*gpt_oss()]
     if args.te is not None:
         cases += transformer_engine(args.te)
     for case in cases:

@@ -18,11 +18,13 @@ from .layouts import (
     gguf_q8_0,
     gptq,
     int_quantized,
+    modelopt_int4,
     modelopt_nvfp4,
     mx_elements,
     mxfp4_blocks,
     nvfp4_packed,
     pack_quantized,
+    torchao_int4,
 )
 
 __all__ = [
@@ -34,9 +36,11 @@ __all__ = [
     "gguf_q8_0",
     "gptq",
     "int_quantized",
+    "modelopt_int4",
     "modelopt_nvfp4",
     "mx_elements",
     "mxfp4_blocks",
     "nvfp4_packed",
     "pack_quantized",
+    "torchao_int4",
 ]

@@ -39,12 +39,14 @@ DTYPES: dict[str, Any] = {
     "F8_E8M0": ml_dtypes.float8_e8m0fnu,
 }
 """Dtypes of safetensors files, by name."""
+INPUT_SCALES = (".pre_quant_scale", "._weight_act_pre_scale")
+"""Ends of the names of numbers that multiply a layer's inputs (AWQ, SmoothQuant)."""
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the format
 LARGEST_CONFIG = 10_000_000
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError)
 """Errors that numbers of a damaged file lead to, besides ValueError and TypeError."""
-SWIZZLED = '"is_swizzled_scales": true'
-"""Mark in torchao's files of scales in the order of a kernel."""
+KERNEL_ORDER = ('"is_swizzled_scales": true', '"_type": "Int4TilePackedTo4dTensor"')
+"""Marks in torchao's files of scales or codes in the order of a kernel."""
 
 
 class Stored(NamedTuple):
@@ -66,6 +68,8 @@ class Checkpoint(Mapping[str, ScaledArray]):
     path: a safetensors or GGUF file, or a directory with safetensors files and config.json.
     Weights are read when they are asked for. layouts: the layout of each weight, by name. others:
     tensors of safetensors files that belong to no quantised weight, by their whole names.
+    input_scales: numbers that multiply the inputs of a weight's layer (``pre_quant_scale``), by
+    the weight's name; they are no part of the weight.
     Raises OSError for a file that cannot be read, and ValueError, naming the file, for one that is
     cut or of another kind.
     """
@@ -76,6 +80,7 @@ class Checkpoint(Mapping[str, ScaledArray]):
         self._weights: dict[str, tuple[Layout | str, dict[str, Stored]]] = {}
         self.layouts: dict[str, str] = {}
         self._others: dict[str, Stored] = {}
+        self._input_scales: dict[str, tuple[str, Stored]] = {}
         if self.path.suffix == ".gguf":
             self._take_gguf()
         else:
@@ -84,11 +89,7 @@ class Checkpoint(Mapping[str, ScaledArray]):
     def _take_safetensors(self) -> None:
         tensors: dict[str, Stored] = {}
         for file in _safetensors(self.path):
-            found, about = _header(file)
-            tensors |= found
-            for name, text in about.items():
-                if SWIZZLED in str(text):
-                    raise ValueError(f"{file}: {name} must have scales by row, not swizzled")
+            tensors |= _tensors(file)
         for layout_name, layout in LAYOUTS.items():
             first = layout.suffixes[0]
             for full in [name for name in tensors if name.endswith(first)]:
@@ -104,12 +105,20 @@ class Checkpoint(Mapping[str, ScaledArray]):
                     self._weights[name] = layout, parts
                     for suffix in parts:
                         tensors.pop(name + suffix)
+        for name in self.layouts:
+            for full in [name + end for end in INPUT_SCALES if name + end in tensors]:
+                self._input_scales[name] = full, tensors.pop(full)
         self._others = tensors
 
     @property
     def others(self) -> dict[str, NDArray]:
         """Tensors that belong to no quantised weight, as the file has them, without copies."""
         return {name: stored.array for name, stored in self._others.items()}
+
+    @property
+    def input_scales(self) -> dict[str, NDArray]:
+        """Numbers that multiply the inputs of a layer, by the name of its weight."""
+        return {name: stored.array for name, (_, stored) in self._input_scales.items()}
 
     def _take_gguf(self) -> None:
         for full, (kind, stored) in _gguf_tensors(self.path).items():
@@ -131,8 +140,9 @@ class Checkpoint(Mapping[str, ScaledArray]):
             return layout.read(_arrays(parts), self.config)
 
     def tensors_of(self, name: str) -> list[str]:
-        """Names of the tensors of a safetensors file that hold a weight."""
-        return [name + suffix for suffix in self._weights[name][1]]
+        """Names of the tensors of a safetensors file that hold a weight and its input scale."""
+        inputs = [self._input_scales[name][0]] if name in self._input_scales else []
+        return [*(name + suffix for suffix in self._weights[name][1]), *inputs]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
@@ -188,6 +198,18 @@ def _mapped(path: Path) -> memoryview:
             return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
         except ValueError:
             raise ValueError(f"{path}: it must not be empty") from None
+
+
+def _tensors(path: Path) -> dict[str, Stored]:
+    """The tensors of a safetensors file; ValueError for torchao's in the order of a kernel."""
+    tensors, about = _header(path)
+    for name, text in about.items():
+        if any(mark in str(text) for mark in KERNEL_ORDER):
+            raise ValueError(
+                f"{path}: {name} must have codes and scales by row, not in the order of a kernel "
+                "(swizzled scales, Int4TilePackedTo4dTensor)"
+            )
+    return tensors
 
 
 def _header(path: Path) -> tuple[dict[str, Stored], Mapping]:

@@ -39,6 +39,9 @@ ELEMENTS = {
 INTEGERS: dict[int, IntegerFormat] = {4: INT4_FULL, 8: INT8_FULL}
 E8M0_DTYPE = np.dtype(ml_dtypes.float8_e8m0fnu)
 BFLOAT16_DTYPE = np.dtype(ml_dtypes.bfloat16)
+FLOATS = (np.float16, np.float32, BFLOAT16_DTYPE)
+TORCHAO = ("._weight_qdata", "._weight_scale", "._weight_zero_point")
+"""Ends of the names of torchao's tensors of integers."""
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Place in a 32-bit word of each of 8 neighbours, in AWQ's layout."""
 
@@ -106,7 +109,7 @@ def _float_scale(name: str, scale: NDArray) -> tuple[NDArray, FloatFormat]:
     """A scale as FLOAT16 if it is float16, else as FLOAT32; TypeError unless it is a float."""
     if scale.dtype == np.float16:
         return scale, FLOAT16
-    if scale.dtype in (np.float32, BFLOAT16_DTYPE):
+    if scale.dtype in FLOATS:
         return scale.astype(np.float32), FLOAT32
     raise TypeError(f"{name} must be float32, float16 or bfloat16, not {scale.dtype}")
 
@@ -157,11 +160,9 @@ def _integer_codes(numbers: NDArray[np.uint8], fmt: IntegerFormat) -> NDArray[np
     return (numbers + np.uint8(fmt.lowest & largest)) & np.uint8(largest)
 
 
-def _zero_points(
-    numbers: NDArray[np.uint8], fmt: IntegerFormat, more: int = 0
-) -> NDArray[np.int32]:
-    """Zero points of unsigned numbers that count from the lowest one, less `more`."""
-    return numbers.astype(np.int32) + (fmt.lowest + more)
+def _zero_points(numbers: NDArray[np.uint8], fmt: IntegerFormat) -> NDArray[np.int32]:
+    """Zero points of unsigned numbers that count from the lowest one."""
+    return numbers.astype(np.int32) + fmt.lowest
 
 
 def _groups(scales: NDArray, codes: NDArray) -> Granularity:
@@ -244,6 +245,19 @@ def modelopt_nvfp4(packed: NDArray, scale: NDArray, scale_2: NDArray) -> ScaledA
     return _nvfp4(packed, scale, tensor, "modelopt")
 
 
+def modelopt_int4(packed: NDArray, scale: NDArray) -> ScaledArray:
+    """ModelOpt INT4: bytes of the codes of two neighbouring rows, the first one in the low half."""
+    codes = np.ascontiguousarray(_nibbles(packed.swapaxes(-1, -2)).swapaxes(-1, -2))
+    return _int4(codes, scale, "modelopt")
+
+
+def _int4(codes: NDArray, scale: NDArray, source: str) -> ScaledArray:
+    """Codes of signed integers under float scales of groups of a row."""
+    stored, fmt = _float_scale("weight_scale", scale)
+    levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), fmt)]
+    return _array(INT4_FULL, codes, [stored], levels, source)
+
+
 def _nvfp4(packed: NDArray, scale: NDArray, tensor: NDArray, source: str) -> ScaledArray:
     codes, stored = _nibbles(packed), _e4m3_scale("weight_scale", scale)
     outer = tensor.reshape((1,) * codes.ndim)
@@ -303,16 +317,24 @@ def gptq(
     bits: int = 4,
     stored_zero: int = 1,
 ) -> ScaledArray:
-    """GPTQ: words along the input; a zero point is stored less `stored_zero` (0 in version 2)."""
+    """GPTQ: words along the input; a zero point is stored less `stored_zero` (0 in version 2).
+
+    Version 1 subtracts from whole words, so a zero point of 0 borrows from its neighbour, and the
+    sum here undoes it. g_idx: the group of each input. Groups in the order of activations
+    (desc_act) repeat their scales for each element.
+    """
     fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
     numbers = _words(qweight, bits, 0)
+    if qzeros.dtype == np.int32:
+        ones = stored_zero * (0xFFFFFFFF // (2**bits - 1))
+        qzeros = qzeros.view(np.uint32) + np.uint32(ones)
+    zeros = _zero_points(_words(qzeros, bits, 1), fmt)
     if g_idx is not None:
-        size = len(numbers) // len(scales)
-        if not np.array_equal(g_idx, np.arange(len(numbers)) // size):
-            raise ValueError(
-                "g_idx must count groups of neighbours: activation order has no scheme"
-            )
-    zeros = _zero_points(_words(qzeros, bits, 1), fmt, stored_zero)
+        groups = len(scales)
+        if g_idx.shape != (len(numbers),) or not 0 <= g_idx.min() <= g_idx.max() < groups:
+            raise ValueError(f"g_idx must have a group from 0 to {groups - 1} for each input")
+        if not np.array_equal(g_idx, np.arange(len(numbers)) // max(len(numbers) // groups, 1)):
+            zeros, scales = zeros[g_idx], scales[g_idx]
     return _transposed(numbers, zeros, scales, fmt, "gptq")
 
 
@@ -338,6 +360,26 @@ def _transposed(
     stored, scale_format = _float_scale("scales", np.ascontiguousarray(scales.T))
     levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), scale_format)]
     return _array(fmt, codes, [stored], levels, source, _int32(zeros.T))
+
+
+def torchao_int4(qdata: NDArray, scale: NDArray, zero_point: NDArray) -> ScaledArray:
+    """torchao INT4 of two layouts, scales and zero points (..., groups, rows).
+
+    Int4Tensor: bytes of two signed codes. Its zero points are numbers that it adds after scaling,
+    so they must be zero. Int4PlainInt32Tensor: 32-bit words of unsigned codes, zero points of int8.
+    """
+    if qdata.dtype == np.int32:
+        if zero_point.dtype != np.int8:
+            raise TypeError(f"zero_point of words must be int8, not {zero_point.dtype}")
+        zeros = _zero_points(zero_point, INT4_FULL)
+        return _transposed(_words(qdata, 4, 1).T, zeros, scale, INT4_FULL, "int4")
+    if qdata.dtype not in (np.int8, np.uint8):
+        raise TypeError(f"qdata must be int8 or int32, not {qdata.dtype}")
+    if zero_point.astype(np.float32).any():
+        raise ValueError("zero_point must be zero: an Int4Tensor adds others after scaling")
+    return _int4(
+        _nibbles(qdata.view(np.uint8)), np.ascontiguousarray(scale.swapaxes(-1, -2)), "int4"
+    )
 
 
 def gguf_q8_0(blocks: NDArray) -> ScaledArray:
@@ -403,14 +445,28 @@ def _read_packed(parts: Parts, config: Mapping) -> ScaledArray:
     return pack_quantized(packed, scale, int(shape[-1]), bits, parts.get("weight_zero_point"))
 
 
+GPTQ_STORED_ZERO = {"gptq": 1, "gptq_v2": 0}
+"""What GPTQ's versions subtract from zero points, by the name in config.json."""
+
+
+def _version(config: Mapping, default: str, *known: str) -> str:
+    """The packing that config.json names; ValueError unless it is known."""
+    names = [config[key] for key in ("checkpoint_format", "version", "format") if key in config]
+    name = str(names[0]).lower() if names else default
+    if name not in known:
+        raise ValueError(f"format in config.json must be {' or '.join(known)}, not {name!r}")
+    return name
+
+
 def _read_gptq(parts: Parts, config: Mapping) -> ScaledArray:
-    stored_zero = 0 if config.get("checkpoint_format") == "gptq_v2" else 1
+    stored_zero = GPTQ_STORED_ZERO[_version(config, "gptq", *GPTQ_STORED_ZERO)]
     codes, zeros, scales = _need("gptq", parts, "qweight", "qzeros", "scales")
     bits = int(config.get("bits", 4))
     return gptq(codes, zeros, scales, parts.get("g_idx"), bits, stored_zero)
 
 
 def _read_awq(parts: Parts, config: Mapping) -> ScaledArray:
+    _version(config, "gemm", "gemm")
     codes, zeros, scales = _need("awq", parts, "qweight", "qzeros", "scales")
     return awq(codes, zeros, scales, int(config.get("bits", 4)))
 
@@ -421,17 +477,35 @@ def _torchao_mx(codes: NDArray, scales: NDArray) -> ScaledArray:
     return mx_elements(codes, scales, elements, codes.shape[-1] // scales.shape[-1])
 
 
+def _rows_or_tiles(weight: NDArray, scale: NDArray, zero_point: NDArray | None) -> ScaledArray:
+    """INT8 or FP8; ModelOpt's tiles of 128 x 128 have scales (rows, 1, columns, 1)."""
+    if scale.ndim == 4 and scale.shape[1] == scale.shape[3] == 1:
+        return deepseek_fp8(weight, scale[:, 0, :, 0])
+    return int_quantized(weight, scale, zero_point)
+
+
 def _is_awq(parts: Parts, config: Mapping) -> bool:
     if method := _method(config):
         return method == "awq"
     return parts["qweight"].shape[1] != parts["scales"].shape[1]
 
 
+def _holds_pairs_of_rows(weight: NDArray, scale: NDArray) -> bool:
+    """Whether bytes hold the codes of two rows, as float scales for twice the rows tell."""
+    rows = (*weight.shape[:-2], 2 * weight.shape[-2]) if weight.ndim > 1 else ()
+    return weight.dtype == np.uint8 and scale.dtype in FLOATS and scale.shape[:-1] == rows
+
+
+def _takes(read: Callable[..., ScaledArray], *suffixes: str) -> Callable[..., ScaledArray]:
+    """The reader that hands these tensors to `read`, None for one that is missing."""
+    return lambda parts, config: read(*map(parts.get, suffixes))
+
+
 LAYOUTS: dict[str, Layout] = {
     "gpt-oss mxfp4": Layout(
         ("_blocks", "_scales"),
         lambda parts, config: parts["_blocks"].dtype == np.uint8,
-        lambda parts, config: mxfp4_blocks(parts["_blocks"], parts["_scales"]),
+        _takes(mxfp4_blocks, "_blocks", "_scales"),
     ),
     "deepseek fp8": Layout(
         (".weight", ".weight_scale_inv"),
@@ -443,9 +517,7 @@ LAYOUTS: dict[str, Layout] = {
     "nvfp4-pack-quantized": Layout(
         (".weight_packed", ".weight_scale", ".weight_global_scale"),
         lambda parts, config: True,
-        lambda parts, config: nvfp4_packed(
-            parts[".weight_packed"], parts[".weight_scale"], parts[".weight_global_scale"]
-        ),
+        _takes(nvfp4_packed, ".weight_packed", ".weight_scale", ".weight_global_scale"),
     ),
     "pack-quantized": Layout(
         (".weight_packed", ".weight_scale", ".weight_shape"),
@@ -460,12 +532,16 @@ LAYOUTS: dict[str, Layout] = {
             _nibbles(parts[".weight_packed"]), parts[".weight_scale"], E2M1
         ),
     ),
+    "modelopt int4": Layout(
+        (".weight", ".weight_scale"),
+        lambda parts, config: _holds_pairs_of_rows(parts[".weight"], parts[".weight_scale"]),
+        _takes(modelopt_int4, ".weight", ".weight_scale"),
+        (".weight_scale_2",),  # of FP8, to which W4A8 rounds the values
+    ),
     "modelopt nvfp4": Layout(
         (".weight", ".weight_scale", ".weight_scale_2"),
         lambda parts, config: parts[".weight"].dtype == np.uint8,
-        lambda parts, config: modelopt_nvfp4(
-            parts[".weight"], parts[".weight_scale"], parts[".weight_scale_2"]
-        ),
+        _takes(modelopt_nvfp4, ".weight", ".weight_scale", ".weight_scale_2"),
     ),
     "modelopt mxfp4": Layout(
         (".weight", ".weight_scale"),
@@ -484,13 +560,11 @@ LAYOUTS: dict[str, Layout] = {
     "int-quantized": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: parts[".weight"].dtype in (np.int8, *ELEMENTS),
-        lambda parts, config: int_quantized(
-            parts[".weight"], parts[".weight_scale"], parts.get(".weight_zero_point")
-        ),
+        _takes(_rows_or_tiles, ".weight", ".weight_scale", ".weight_zero_point"),
         (".weight_zero_point",),
     ),
     "torchao nvfp4": Layout(
-        ("._weight_qdata", "._weight_scale"),
+        TORCHAO[:2],
         lambda parts, config: parts["._weight_scale"].dtype == np.dtype(ml_dtypes.float8_e4m3fn),
         lambda parts, config: modelopt_nvfp4(
             parts["._weight_qdata"],
@@ -500,19 +574,30 @@ LAYOUTS: dict[str, Layout] = {
         ("._weight_per_tensor_scale",),
     ),
     "torchao mx": Layout(
-        ("._weight_qdata", "._weight_scale"),
+        TORCHAO[:2],
         lambda parts, config: parts["._weight_scale"].dtype == E8M0_DTYPE,
-        lambda parts, config: _torchao_mx(parts["._weight_qdata"], parts["._weight_scale"]),
+        _takes(_torchao_mx, *TORCHAO[:2]),
+    ),
+    "torchao int4": Layout(
+        TORCHAO,
+        lambda parts, config: (
+            parts["._weight_qdata"].dtype == np.int32
+            or parts["._weight_zero_point"].dtype != np.int8
+        ),
+        _takes(torchao_int4, *TORCHAO),
     ),
     "torchao integers": Layout(
-        ("._weight_qdata", "._weight_scale", "._weight_zero_point"),
+        TORCHAO,
         lambda parts, config: (
             parts["._weight_qdata"].shape[-1] % parts["._weight_scale"].shape[-1] == 0
             and parts["._weight_zero_point"].dtype == np.int8
         ),
-        lambda parts, config: int_quantized(
-            parts["._weight_qdata"], parts["._weight_scale"], parts["._weight_zero_point"]
-        ),
+        _takes(int_quantized, *TORCHAO),
+    ),
+    "torchao fp8": Layout(
+        TORCHAO[:2],
+        lambda parts, config: parts["._weight_qdata"].dtype in ELEMENTS,
+        _takes(int_quantized, *TORCHAO[:2]),
     ),
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),

@@ -140,7 +140,10 @@ def _weights(directory: Path) -> dict[str, Tensor]:
 
 
 def _decoded(directory: Path, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a quantised checkpoint in float32, and its other tensors as they are."""
+    """The weights of a quantised checkpoint in float32, and its other tensors as they are.
+
+    Numbers that multiply a layer's inputs multiply the columns of its weight instead.
+    """
     checkpoint = Checkpoint(directory)
     if not checkpoint:
         raise ValueError(
@@ -153,6 +156,14 @@ def _decoded(directory: Path, weights: dict[str, Tensor]) -> dict[str, Tensor]:
             values = torch.from_numpy(checkpoint[name].dequantize())
         except TypeError as error:  # of a tensor with another dtype
             raise ValueError(str(error)) from None
+        inputs = checkpoint.input_scales.get(name)
+        if inputs is not None:
+            if inputs.shape != values.shape[-1:]:
+                raise ValueError(
+                    f"{directory}: {name}: scales of its inputs must have shape "
+                    f"{tuple(values.shape[-1:])}, not {inputs.shape}"
+                )
+            values = values * torch.from_numpy(inputs.astype("f4"))
         parts = checkpoint.tensors_of(name)
         for part in parts:
             weights.pop(part, None)

@@ -213,22 +213,45 @@ def packed_by_hand(numbers, axis):
 
 
 @pytest.mark.parametrize("version", ["gptq", "gptq_v2"])
-def test_gptq(tmp_path, version):
-    rng = generator("gptq", version)
-    numbers, zeros = rng.integers(0, 16, (128, 24)), rng.integers(1, 16, (4, 24))
+@pytest.mark.parametrize("order", ["neighbours", "cut", "activations"])
+def test_gptq(tmp_path, version, order):
+    """Version 1 subtracts one from each field of a word: a zero point of 0 borrows."""
+    rng = generator("gptq", version, order)
+    numbers, zeros = rng.integers(0, 16, (128, 24)), rng.integers(0, 16, (4, 24))
     scales = rng.standard_normal((4, 24)).astype(np.float16) ** 2 + np.float16(0.01)
+    g_idx = np.arange(128, dtype=np.int32) // (36 if order == "cut" else 32)
+    if order == "activations":
+        rng.shuffle(g_idx)
+    words = packed_by_hand(zeros, 1)
     tensors = {
         "q.qweight": packed_by_hand(numbers, 0),
-        "q.qzeros": packed_by_hand(zeros - (version == "gptq"), 1),
+        "q.qzeros": words - 0x11111111 if version == "gptq" else words,
         "q.scales": torch.from_numpy(scales),
-        "q.g_idx": torch.arange(128, dtype=torch.int32) // 32,
+        "q.g_idx": torch.from_numpy(g_idx),
     }
     config = {"quant_method": "gptq", "bits": 4, "checkpoint_format": version}
     array = stored(tmp_path, tensors, config)["q"]
-    want = (numbers - zeros.repeat(32, axis=0)) * scales.astype(np.float64).repeat(32, axis=0)
+    want = (numbers - zeros[g_idx]) * scales.astype(np.float64)[g_idx]
     assert np.array_equal(array.dequantize(), want.T.astype(np.float32))
-    tensors["q.g_idx"] = tensors["q.g_idx"].flip(0)
-    with pytest.raises(ValueError, match="q: g_idx must count groups of neighbours"):
+    assert array.scales[0].shape == (24, 4 if order == "neighbours" else 128)
+
+
+def test_gptq_refusals(tmp_path):
+    tensors = {
+        "q.qweight": torch.zeros(4, 8, dtype=torch.int32),
+        "q.qzeros": torch.zeros(2, 1, dtype=torch.int32),
+        "q.scales": torch.ones(2, 8).half(),
+        "q.g_idx": torch.tensor([0, 2] * 16, dtype=torch.int32),
+    }
+    config = {"quant_method": "gptq", "bits": 4}
+    with pytest.raises(ValueError, match=r"q: g_idx must have a group from 0 to 1 for each input$"):
+        stored(tmp_path, tensors, config)["q"]
+    config["checkpoint_format"] = "gptq_p"
+    message = "q: format in config.json must be gptq or gptq_v2, not 'gptq_p'$"
+    with pytest.raises(ValueError, match=message):
+        stored(tmp_path, tensors, config)["q"]
+    config = {"quant_method": "awq", "version": "GEMV"}
+    with pytest.raises(ValueError, match=r"format in config.json must be gemm, not 'gemv'$"):
         stored(tmp_path, tensors, config)["q"]
 
 
@@ -267,10 +290,32 @@ def test_modelopt(tmp_path):
     assert np.array_equal(array.codes[:, 0::2], packed & 15)
 
 
+def test_modelopt_int4(tmp_path):
+    """Two neighbouring rows per byte."""
+    rng = generator("modelopt int4")
+    numbers = rng.integers(-8, 8, (24, 256))
+    scales = rng.standard_normal((24, 2)).astype(np.float32) ** 2 + np.float32(0.01)
+    packed = (numbers[0::2] & 15 | (numbers[1::2] & 15) << 4).astype(np.uint8)
+    tensors = {"o.weight": torch.from_numpy(packed), "o.weight_scale": torch.from_numpy(scales)}
+    inputs = torch.linspace(0.5, 2, 256).bfloat16()
+    checkpoint = stored(tmp_path, tensors | {"o.pre_quant_scale": inputs})
+    assert checkpoint.layouts == {"o": "modelopt int4"}
+    want = numbers * scales.repeat(128, axis=1)
+    assert np.array_equal(checkpoint["o"].dequantize(), want.astype(np.float32))
+    assert np.array_equal(checkpoint.input_scales["o"].astype("f4"), inputs.float().numpy())
+    assert checkpoint.tensors_of("o") == ["o.weight", "o.weight_scale", "o.pre_quant_scale"]
+    assert not checkpoint.others
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("config", "layout"),
     [
+        ("INT4_AWQ_CFG", "modelopt int4"),
+        ("W4A8_AWQ_BETA_CFG", "modelopt int4"),
+        ("FP8_2D_BLOCKWISE_WEIGHT_ONLY_CFG", "int-quantized"),
+        ("FP8_PER_CHANNEL_PER_TOKEN_CFG", "int-quantized"),
+        ("INT8_SMOOTHQUANT_CFG", "int-quantized"),
         ("NVFP4_DEFAULT_CFG", "modelopt nvfp4"),
         ("MXFP4_DEFAULT_CFG", "modelopt mxfp4"),
         ("MXFP8_DEFAULT_CFG", "mxfp8-quantized"),
@@ -284,7 +329,7 @@ def test_modelopt_writes(tmp_path, config, layout):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4}
     options = {"num_hidden_layers": 1, "vocab_size": 97, "architectures": ["LlamaForCausalLM"]}
     model = LlamaForCausalLM(LlamaConfig(**sizes, **options)).to(torch.bfloat16)
     tokens = torch.randint(0, 97, (2, 16))
@@ -300,17 +345,36 @@ def test_modelopt_writes(tmp_path, config, layout):
         tolerance = 2**-22 if config.startswith("NV") else 0
         want = by_modelopt(config, *parts.values())
         assert torch.allclose(got, want, rtol=tolerance, atol=0), name
+        assert f"{name}.pre_quant_scale" not in checkpoint.others
+    scaled = {name for name in names if f"{name}.pre_quant_scale" in tensors}
+    assert set(checkpoint.input_scales) == scaled
+    assert any("down_proj" in name for name in scaled) == ("AWQ" in config or "SMOOTH" in config)
 
 
 MODELOPT_PARTS = ("weight", "weight_scale", "weight_scale_2")
+
+
+def by_modelopt_int4(packed, scale):
+    """Values that the library packs into the same bytes under these scales."""
+    from modelopt.torch.export.quant_utils import pack_int4_in_uint8
+
+    low, high = packed & 15, packed >> 4
+    numbers = torch.stack([low, high], dim=1).reshape(-1, packed.shape[1]).to(torch.int8)
+    values = ((numbers ^ 8) - 8) * scale.repeat_interleave(packed.shape[1] // scale.shape[1], dim=1)
+    assert torch.equal(pack_int4_in_uint8(values, scale, 128), packed)
+    return values
 
 
 def by_modelopt(config, weight, scale, scale_2):
     """The library's own values of a weight that it has written."""
     from modelopt.torch.quantization import qtensor
 
-    if config.startswith("FP8"):
-        return weight.float() * scale
+    if config.startswith("FP8_2D") and scale.ndim == 4:
+        scale = scale[:, 0, :, 0].repeat_interleave(128, 0).repeat_interleave(128, 1)
+    if config.startswith(("FP8", "INT8")):
+        return weight.float() * (scale[:, None] if scale.ndim == 1 else scale)
+    if "AWQ" in config:
+        return by_modelopt_int4(weight, scale)
     size = 16 if config.startswith("NV") else 32
     kind = getattr(qtensor, config.split("_")[0] + "QTensor")
     shape = torch.Size([len(weight), len(scale[0]) * size])
@@ -336,15 +400,25 @@ def test_autoawq_writes(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bits", [4, 8])
-def test_gptqmodel_writes(tmp_path, bits):
+@pytest.mark.parametrize("version", ["gptq", "gptq_v2"])
+def test_gptqmodel_writes(tmp_path, bits, version):
     module = pytest.importorskip("gptqmodel.nn_modules.qlinear.torch")
+    from gptqmodel.quantization import QuantizeConfig
+    from gptqmodel.utils import model as convert
+
     layer, scales, zeros = affine(bits)
     sizes = {"in_features": 128, "out_features": 64, "bias": False}
-    packed = module.TorchLinear(bits=bits, group_size=32, sym=False, desc_act=False, **sizes)
-    packed.pack(layer, scales, zeros, torch.arange(128, dtype=torch.int32) // 32)
+    packed = module.TorchLinear(bits=bits, group_size=32, sym=False, desc_act=True, **sizes)
+    order = generator("gptqmodel").permutation(128) // 32
+    packed.pack(layer, scales, zeros, torch.from_numpy(order.astype(np.int32)))
+    assert not zeros[1].any()
+    if version == "gptq":
+        convert.convert_gptq_v2_to_v1_format_module(packed, QuantizeConfig(bits=bits))
     tensors = {f"k.{name}": part.clone() for name, part in packed.state_dict().items()}
-    config = {"quant_method": "gptq", "bits": bits, "checkpoint_format": "gptq_v2"}
+    config = {"quant_method": "gptq", "bits": bits, "checkpoint_format": version}
     array = stored(tmp_path, tensors, config)["k"]
+    if version == "gptq":  # as the library loads it
+        convert.convert_gptq_v1_to_v2_format_module(packed, bits, torch.int32)
     packed.post_init()
     want = packed.dequantize_weight().T
     assert torch.equal(torch.from_numpy(array.dequantize()).half(), want.half())
@@ -354,11 +428,12 @@ def affine(bits: int):
     """A layer, and scales and zero points (rows, groups) of 32 of its inputs."""
     layer = torch.nn.Linear(128, 64, bias=False).half()
     drawn = weights(f"affine {bits}", rows=64).half()
+    drawn[1].abs_()  # zero points of 0
     layer.weight = torch.nn.Parameter(drawn, requires_grad=False)
     groups = drawn.float().reshape(64, -1, 32)
     low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
     scales = ((high - low) / (2**bits - 2)).clamp(min=2**-10).half()
-    zeros = (-low / scales.float()).round().clamp(1, 2**bits - 1).int()
+    zeros = (-low / scales.float()).round().clamp(0, 2**bits - 1).int()
     return layer, scales, zeros
 
 
@@ -439,21 +514,122 @@ def test_torchao_intx(dtype, mapping):
     assert torch.equal(got.dequantize(), layer.weight.dequantize())
 
 
-def test_torchao_int4():
-    """By hand: the library makes this kind on a GPU alone."""
-    pytest.importorskip("torchao")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("config", ["Float8WeightOnlyConfig", "Int8WeightOnlyConfig"])
+def test_torchao_rows(tmp_path, config):
+    quantization = pytest.importorskip("torchao.quantization")
+    layer = torch.nn.Linear(128, 48, bias=False)
+    layer.weight = torch.nn.Parameter(weights(config), requires_grad=False)
+    quantization.quantize_(layer, getattr(quantization, config)())
+    checkpoint = flattened(tmp_path, layer.weight)
+    assert checkpoint.layouts["up"] == "torchao " + ("fp8" if config[0] == "F" else "integers")
+    want = layer.weight.dequantize().nan_to_num()  # a row of zeros has scale 0 and codes of NaN
+    assert np.array_equal(checkpoint["up"].dequantize(), want.numpy())
+
+
+def test_int4_as_torchao_stores_it(tmp_path):
+    """Without the library: bytes of signed codes, words of unsigned ones, the order of a kernel."""
+    rng = generator("torchao int4 by hand")
+    numbers, zeros = rng.integers(0, 16, (6, 64)), rng.integers(0, 16, (2, 6))
+    scale = rng.random((2, 6), np.float32) + np.float32(0.5)
+    signed = numbers ^ 8  # bits of numbers - 8
+    plain = {
+        "_weight_qdata": torch.from_numpy((signed[:, ::2] | signed[:, 1::2] << 4).astype(np.int8)),
+        "_weight_scale": torch.from_numpy(scale),
+        "_weight_zero_point": torch.zeros(2, 6),
+    }
+    words = plain | {
+        "_weight_qdata": packed_by_hand(numbers, 1),
+        "_weight_zero_point": torch.from_numpy(zeros.astype(np.int8)),
+    }
+    path = tmp_path / "model.safetensors"
+    for parts, zero in ((plain, np.full((2, 6), 8)), (words, zeros)):
+        checkpoint = stored(tmp_path, {f"up.{name}": part for name, part in parts.items()})
+        assert checkpoint.layouts == {"up": "torchao int4"}
+        want = (numbers - zero.T.repeat(32, axis=1)) * scale.T.repeat(32, axis=1)
+        assert np.array_equal(checkpoint["up"].dequantize(), want.astype(np.float32))
+    save_file(plain, path, {"up.weight": '{"_type": "Int4TilePackedTo4dTensor"}'})
+    with pytest.raises(ValueError, match=r"up.weight must have codes and scales by row, not in "):
+        Checkpoint(path)
+
+
+def int4_tensor(dtype, rows=6, columns=64, size=32):
+    """An Int4Tensor by hand, for the library quantises with kernels that a CPU lacks."""
     from torchao.quantization import Int4Tensor
 
     rng = generator("torchao int4")
-    numbers = torch.from_numpy(rng.integers(-8, 8, (6, 64)).astype(np.int8))
-    scale = torch.from_numpy(rng.random((2, 6), np.float32) + 0.5).bfloat16()
+    numbers = torch.from_numpy(rng.integers(-8, 8, (rows, columns)).astype(np.int8))
+    scale = torch.from_numpy(rng.random((columns // size, rows), np.float32) + 0.5).to(dtype)
     packed = numbers[:, ::2] & 15 | numbers[:, 1::2] << 4
-    x = Int4Tensor(packed, scale, torch.zeros_like(scale), [1, 32], torch.Size([6, 64]))
-    want = numbers * scale.float().T.repeat_interleave(32, dim=1)
-    assert torch.equal(from_torchao(x).dequantize(), want)
+    shape = torch.Size([rows, columns])
+    return Int4Tensor(packed, scale, torch.zeros_like(scale), [1, size], shape), numbers
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_torchao_int4(tmp_path, dtype):
+    pytest.importorskip("torchao")
+    from torchao.prototype.gptq.api import _int4_row_dequantize_zp
+
+    x, numbers = int4_tensor(dtype)
+    want = _int4_row_dequantize_zp(numbers, x.scale.float(), x.zero_point.float(), 32)
+    assert torch.allclose(from_torchao(x).dequantize(), want, rtol=2**-20, atol=2**-20)
+    exact = numbers * x.scale.float().T.repeat_interleave(32, dim=1)
+    assert torch.equal(from_torchao(x).dequantize(), exact)
+    checkpoint = flattened(tmp_path, x)
+    assert checkpoint.layouts == {"up": "torchao int4"}
+    assert np.array_equal(checkpoint["up"].dequantize(), exact.numpy())
     x.zero_point[0, 0] = 1
-    with pytest.raises(ValueError, match="zero points of x must be zero: an Int4Tensor adds"):
+    message = "zero_point must be zero: an Int4Tensor adds others after scaling"
+    with pytest.raises(ValueError, match=message):
         from_torchao(x)
+    with pytest.raises(ValueError, match=f"up: {message}"):
+        flattened(tmp_path, x)["up"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchao_int4_words(tmp_path):
+    """Words of eight codes, with zero points of int8."""
+    pytest.importorskip("torchao")
+    from torchao.quantization import Int4PlainInt32Tensor
+
+    rng = generator("torchao int4 words")
+    numbers, zeros = rng.integers(0, 16, (24, 128)), rng.integers(0, 16, (4, 24))
+    scale = torch.from_numpy(rng.random((4, 24), np.float32) + 0.5).half()
+    parts = packed_by_hand(numbers, 1), scale, torch.from_numpy(zeros.astype(np.int8))
+    x = Int4PlainInt32Tensor(*parts, [1, 32], torch.Size([24, 128]))
+    want = (numbers - zeros.T.repeat(32, axis=1)) * scale.float().numpy().T.repeat(32, axis=1)
+    assert np.array_equal(from_torchao(x).dequantize().numpy(), want.astype(np.float32))
+    checkpoint = flattened(tmp_path, x)
+    assert checkpoint.layouts == {"up": "torchao int4"}
+    assert np.array_equal(checkpoint["up"].dequantize(), want.astype(np.float32))
+    x.zero_point = x.zero_point.half()
+    with pytest.raises(TypeError, match=r"up: zero_point of words must be int8, not float16"):
+        flattened(tmp_path, x)["up"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchao_int4_in_the_order_of_a_kernel(tmp_path):
+    pytest.importorskip("torchao")
+    from torchao.quantization import Int4TilePackedTo4dTensor
+
+    codes = torch.zeros(1, 8, 32, 4, dtype=torch.int32)
+    scales = torch.ones(32, 8, 2, dtype=torch.bfloat16)
+    x = Int4TilePackedTo4dTensor(codes, scales, [1, 32], torch.Size([8, 1024]))
+    with pytest.raises(ValueError, match=r"up.weight must have codes and scales by row, not in "):
+        flattened(tmp_path, x)
+    with pytest.raises(TypeError, match=r"x must be one of torchao's .*Int4PlainInt32Tensor"):
+        from_torchao(x)
+
+
+def flattened(tmp_path, tensor):
+    """The checkpoint of a tensor of torchao as the library lays it out in safetensors files."""
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+
+    tensors, about = flatten_tensor_state_dict({"up.weight": tensor})
+    path = tmp_path / "model.safetensors"
+    save_file({name: part.contiguous() for name, part in tensors.items()}, path, about)
+    return Checkpoint(path)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -478,14 +654,15 @@ def test_torchao_writes(tmp_path, kind):
     else:
         dtype = torch.float4_e2m1fn_x2 if kind == "mx fp4" else torch.float8_e5m2
         made = MXTensor.to_mx(x, dtype, 32)
-    tensors, about = flatten_tensor_state_dict({"up.weight": made})
-    path = tmp_path / "model.safetensors"
-    save_file({name: part.contiguous() for name, part in tensors.items()}, path, about)
-    checkpoint = Checkpoint(path)
+    checkpoint = flattened(tmp_path, made)
     assert checkpoint.layouts == {"up": f"torchao {kind.removesuffix(' fp4')}"}
     assert np.array_equal(checkpoint["up"].dequantize(), from_torchao(made).dequantize().numpy())
+    tensors, about = flatten_tensor_state_dict({"up.weight": made})
     swizzled = {k: v.replace('scales": false', 'scales": true') for k, v in about.items()}
     if kind != "integers":
+        path = checkpoint.path
         save_file({name: part.contiguous() for name, part in tensors.items()}, path, swizzled)
-        with pytest.raises(ValueError, match=r"up.weight must have scales by row, not swizzled"):
+        with pytest.raises(
+            ValueError, match=r"up.weight must have codes and scales by row, not in "
+        ):
             Checkpoint(path)

@@ -42,3 +42,20 @@ def test_zeros_and_ties(case):
     assert "0x0 there, 0x8 here" in zeros
     assert other.startswith("    other codes: ")
     assert "as 0.75 with amax " in other
+
+
+def test_gpt_oss_differs_in_the_least_scale_and_in_ties():
+    """By hand: 7 / 6 needs scale 2, under which 0.5 lies between the codes 0 and 1."""
+    to_even, away = tool.gpt_oss()
+    x = np.array([[7, 0.5, -0.5, 0.75 * 2, 6 * 2]], np.float32)
+    assert to_even.make(x[:, :4]).codes.tolist() == [[6, 0, 8, 2]]
+    assert away.make(x[:, :4]).codes.tolist() == [[6, 1, 9, 2]]
+    for case, scale in ((to_even, 128), (away, 128)):
+        assert case.make(x[:, :4]).scales == case.make(x).scales == scale
+    least = (
+        "    amax below 7.7e-34: 9270 of 15570 scales, as amax 2.3509887e-38: 0x1 there, 0x0 here"
+    )
+    assert tool.differences(to_even)[1:] == [least]
+    *same, ties = tool.differences(away)[1:]
+    assert same == [least]
+    assert ties.endswith("codes, as 0.5 with amax 7, scale 0x80: 0x1 there, 0x0 here")

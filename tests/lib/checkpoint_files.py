@@ -93,6 +93,11 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
             return write(path, tensors, {"quant_method": "modelopt"})
         case "modelopt mxfp4":
             return write(path, {"w.weight": nibbles, "w.weight_scale": exponents})
+        case "modelopt int4":
+            packed = "U8", random_bytes(ROWS // 2, COLUMNS)
+            return write(path, {"w.weight": packed, "w.weight_scale": floats(*groups)})
+        case "int-quantized, tiles":
+            return write(path, {"w.weight": fp8(), "w.weight_scale": floats(1, 1, 1, 1)})
         case "pack-quantized":
             tensors = {"w.weight_packed": words(ROWS, COLUMNS // 8)}
             shape = "I64", np.array([ROWS, COLUMNS], np.int64)
@@ -116,6 +121,18 @@ def make(layout: str, folder: Path) -> Path:  # noqa: C901  # a case per layout
             codes = "I8", random_bytes(ROWS, COLUMNS, high=16).view(np.int8) - np.int8(8)
             zeros = "I8", random_bytes(*groups, high=8).view(np.int8)
             tensors = {"w._weight_qdata": codes, "w._weight_scale": floats(*groups)}
+            return write(path, {**tensors, "w._weight_zero_point": zeros})
+        case "torchao fp8":
+            return write(path, {"w._weight_qdata": fp8(), "w._weight_scale": floats(ROWS, 1)})
+        case "torchao int4":
+            codes = "I8", nibbles[1].view(np.int8)
+            tensors = {"w._weight_qdata": codes, "w._weight_scale": floats(*groups[::-1])}
+            zeros = "F32", np.zeros(groups[::-1], np.float32)
+            return write(path, {**tensors, "w._weight_zero_point": zeros})
+        case "torchao int4, words":
+            tensors = {"w._weight_qdata": words(ROWS, COLUMNS // 8)}
+            tensors["w._weight_scale"] = floats(*groups[::-1], dtype="F16")
+            zeros = "I8", random_bytes(*groups[::-1], high=16).view(np.int8)
             return write(path, {**tensors, "w._weight_zero_point": zeros})
         case "awq":
             tensors = {"w.qweight": words(COLUMNS, ROWS // 8), "w.qzeros": words(2, ROWS // 8)}
@@ -144,13 +161,18 @@ HELD = {
     "nvfp4-pack-quantized": ("e2m1", "e4m3", 16),
     "modelopt nvfp4": ("e2m1", "e4m3", 16),
     "modelopt mxfp4": ("e2m1", "e8m0", 32),
+    "modelopt int4": None,
     "pack-quantized": None,
     "mxfp4-pack-quantized": ("e2m1", "e8m0", 32),
     "mxfp8-quantized": ("e4m3", "e8m0", 32),
     "int-quantized": ("int8", None, 0),
+    "int-quantized, tiles": None,
     "torchao nvfp4": ("e2m1", "e4m3", 16),
     "torchao mx": ("e4m3", "e8m0", 32),
     "torchao integers": None,
+    "torchao fp8": ("e4m3", None, 0),
+    "torchao int4": None,
+    "torchao int4, words": None,
     "awq": None,
     "gptq": None,
     "gguf Q8_0": None,

@@ -19,6 +19,7 @@ from mxdot.cli import main
 from mxdot.model import quantize
 from mxdot.nn import RECIPES, Recipe, convert
 from mxdot.nn.networks import evaluate_network, load_network, network, recipes
+from mxdot.nn.networks.directory import load_model
 from mxdot.nn.networks.end_to_end import differences
 
 VOCABULARY, POSITIONS = 97, 64
@@ -127,6 +128,27 @@ def test_a_quantised_checkpoint_is_decoded(saved, tmp_path, capsys):
         if "_proj" in row["layer"]:
             assert (float(row["mse"]) == 0) == row["recipe"].startswith("mxfp4")
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("scale", [".pre_quant_scale", "._weight_act_pre_scale"])
+def test_scales_of_inputs_are_columns_of_the_weight(saved, scale, capsys):
+    """ModelOpt's AWQ, and torchao's: numbers that multiply what a layer reads."""
+    directory = saved()
+    path = directory / "model.safetensors"
+    weights, name = load_file(path), "model.layers.1.mlp.down_proj"
+    weight = weights.pop(f"{name}.weight")
+    inputs = torch.exp2(torch.arange(weight.shape[1]) % 5 - 2.0)
+    rows = (weight / inputs).abs().amax(dim=1, keepdim=True) / 127
+    codes = (weight / inputs / rows).round().to(torch.int8)
+    parts = {".weight": codes, ".weight_scale": rows, scale: inputs.bfloat16()}
+    save_file(weights | {name + end: part for end, part in parts.items()}, path)
+    change(directory, quantization_config={"quant_method": "modelopt"})
+    down_proj = load_model(directory).get_submodule(name)
+    assert torch.equal(down_proj.weight.data, codes * rows * inputs)
+    save_file(load_file(path) | {name + scale: inputs[1:]}, path)
+    assert f"{name}: scales of its inputs must have shape (128,), not (127,)" in error_of(
+        capsys, str(directory)
+    )
 
 
 def test_stacked_experts_are_decoded(transformers, tmp_path):

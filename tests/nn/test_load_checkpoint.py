@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from alive import Alive
@@ -278,3 +278,11 @@ def test_codes_of_no_layout_are_not_values(tmp_path):
             ValueError, match=r"0.weight must have a dtype of the kind of torch.floa"
         ):
             load_checkpoint(nn.Sequential(nn.Linear(64, 16)), tmp_path)
+
+
+def test_scales_of_inputs_have_no_place(stored):
+    path = stored("int-quantized") / "model.safetensors"
+    save_file(load_file(path) | {"0.pre_quant_scale": torch.ones(WIDTH)}, path)
+    recipe = Recipe(Checkpoint(path)["0"].scheme, None)
+    with pytest.raises(ValueError, match=r"^0: a layer must take .* by 0.pre_quant_scale$"):
+        load_checkpoint(empty(recipe), path)

@@ -83,8 +83,9 @@ def _run(args: argparse.Namespace) -> int:
     except (ValueError, TypeError) as error:
         print(f"mxdot: error: {one_line(with_nearest(str(error)))}", file=sys.stderr)
     except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
         print(
-            f"mxdot: error: {args.command} needs the Python package {error.name}, which is not "
+            f"mxdot: error: {args.command} needs the Python package {package}, which is not "
             f"installed: pip install 'mxdot[{getattr(args, 'needs', 'sim')}]'",
             file=sys.stderr,
         )

@@ -22,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.otherwise = "dot"
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     add_kinds(kinds, _output_options)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs="hw")
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ def report(out: Path) -> str:
     text = "\n".join(parts)
     (out / TABLE).write_text(text)
     if find_spec("vl_convert") is None:
-        return text + "\nno picture: vl-convert is missing (--report where mxdot[compare] is)"
+        return text + "\nno picture, vl-convert is missing: pip install 'mxdot[nn]', then --report"
     picture(sizes, out / PICTURE)
     return text
 

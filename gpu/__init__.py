@@ -3,6 +3,14 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
+try:
+    import torch  # noqa: F401  # first: Python's own message names no extra
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    message = "mxdot.gpu and mxdot.nn need PyTorch: pip install 'mxdot[gpu]'"
+    raise ModuleNotFoundError(message, name="torch") from None
+
 from .ops.block_scaled import tile_scales, untile_scales
 from .ops.matmul import matmul
 from .ops.mx_matmul import mx_matmul

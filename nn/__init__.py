@@ -1,5 +1,6 @@
 """mxdot.nn: layers of networks whose products are mxdot.gpu's, recipes, conversion, calibration."""
 
+from .. import gpu  # noqa: F401  # first: it names the extra that brings PyTorch
 from .calibrate import calibrate
 from .checkpoints import load_checkpoint
 from .convert import convert, freeze, quantize_

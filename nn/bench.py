@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -392,7 +393,9 @@ def lines(
         yield from calls(sizes.device)
 
 
-def _check_rows(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.model == "llama" and find_spec("transformers") is None:
+        parser.error("--model llama needs transformers: pip install 'mxdot[nn]'")
     if options.json is not None and options.only != "rows":
         parser.error("--json must stand with --only rows")
     if options.json is not None and not options.json.resolve().parent.is_dir():
@@ -423,7 +426,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         value = getattr(options, name)
         if value < 128 or value % 128:
             parser.error(f"--{name} must be a multiple of 128, not {value}")
-    _check_rows(parser, options)
+    _check(parser, options)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no CUDA GPU: --device cpu shows the tables without one")
     shape = options.width, options.hidden, options.tokens

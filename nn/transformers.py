@@ -18,7 +18,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.core_model_loading import ConversionOps
+
+try:
+    from transformers.core_model_loading import ConversionOps
+except ModuleNotFoundError as error:  # an older one has no such module
+    if not (error.name or "").startswith("transformers"):
+        raise
+    message = "mxdot.nn.transformers needs transformers 5: pip install 'mxdot[nn]'"
+    raise ModuleNotFoundError(message, name="transformers") from None
 from transformers.quantizers import HfQuantizer
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin

@@ -96,6 +96,7 @@ def _sampling(args: argparse.Namespace, study: Any) -> Any:
 def _data(args: argparse.Namespace) -> tuple[str, ...] | None:
     """The data sets that the options name; None when they name none."""
     from ...compare.studies.study import data_names
+    from ...util.data.tensors import check_kind
 
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
@@ -103,5 +104,6 @@ def _data(args: argparse.Namespace) -> tuple[str, ...] | None:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
     names = [] if args.data is None else data_names(args.data)
     if args.tensors is not None:
+        check_kind(args.tensors)
         names.append("#".join([str(args.tensors), ",".join(args.name)]).rstrip("#"))
     return tuple(names) if args.data is not None or args.tensors is not None else None

@@ -36,7 +36,13 @@ def load_model(directory: Path) -> Any:
     transformers.
     """
     os.environ.update(dict.fromkeys(OFFLINE, "1"))  # read when the library is first imported
-    transformers: Any = importlib.import_module("transformers")
+    try:
+        transformers: Any = importlib.import_module("transformers")
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        message = "models of directories need transformers: pip install 'mxdot[nn]'"
+        raise ModuleNotFoundError(message, name=error.name) from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     if not directory.is_dir():

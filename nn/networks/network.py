@@ -114,7 +114,9 @@ def _array(path: Path, vocabulary: int) -> np.ndarray:
     try:
         rows = read_array(path, LARGEST_TOKENS)
     except (OSError, ValueError) as error:
-        raise ValueError(f"tokens must be a .npy file, not {str(path)!r}: {error}") from None
+        raise ValueError(
+            f"tokens must be a .npy file, not {str(path)!r}: {_reason(error)}"
+        ) from None
     if rows.dtype.kind not in "iu" or rows.ndim != 2:
         raise ValueError(f"tokens must be integers (sequences, length) in {str(path)!r}")
     return _checked(rows, vocabulary, path)
@@ -126,11 +128,17 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
     try:
         reader: Any = Tokenizer.from_buffer(read_bytes(tokenizer, LARGEST_JSON))
     except Exception as error:  # the library's own kind has no name
-        raise ValueError(f"text needs {tokenizer}, a tokenizer: {error}") from None
+        raise ValueError(f"text needs {tokenizer}, a tokenizer: {_reason(error)}") from None
     try:
         return reader.encode(read_text(path, LARGEST_TEXT)).ids
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {error}") from None
+        reason = _reason(error)
+        raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {reason}") from None
+
+
+def _reason(error: Exception) -> object:
+    """What the system says of a file, without its name."""
+    return getattr(error, "strerror", None) or error
 
 
 def _cut(tokens: list[int], length: int, vocabulary: int, path: Path) -> np.ndarray:

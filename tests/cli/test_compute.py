@@ -220,7 +220,6 @@ def test_many_results_are_cut(capsys, tmp_path):
         ("--machine aligned:3 a.npy", "machine must be one of `mxdot machines`, not 'aligned:3'"),
         ("--accumulator alined:3 a.npy", "accumulator must be one of exact,"),
         ("--machine ada a.npy b.npy a.npy", "FILE must be one file or two, not 3"),
-        ("--machine ada none.npy", "none.npy: none cannot be read"),
         ("--machine ada abc.npz", "abc.npz: name must choose one of x, w, c"),
         ("--machine ada abc.npz --name x v", "abc.npz: name must be one of x, w, c, not 'v'"),
         ("--machine ada ab.npz --name x w x", "name must give 1 or 2 tensors, not 3"),
@@ -250,6 +249,28 @@ def test_many_results_are_cut(capsys, tmp_path):
 def test_wrong_usage_is_one_line(capsys, files, monkeypatch, arguments, message):
     monkeypatch.chdir(files)
     assert refusal(capsys, "compute", *arguments.split()).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none.npy", "no such file"),
+        ("none.npz", "no such file"),
+        ("none.safetensors", "no such file"),
+        ("none.gguf", "no such file"),
+        ("none", "no such file"),
+        (
+            "text.txt",
+            "must be a file .npz, .npy, .safetensors or .gguf, or a folder of safetensors files",
+        ),
+        ("folder", "it must hold safetensors files, not none"),
+    ],
+)
+def test_what_holds_no_tensors(capsys, tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("1 2 3")
+    (tmp_path / "folder").mkdir()
+    assert refusal(capsys, "compute", "--machine", "ada", name) == f"{name}: {message}"
 
 
 def test_every_machine_takes_its_first_operands(capsys, files):

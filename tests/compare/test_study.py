@@ -175,7 +175,7 @@ def test_a_study_that_is_not_there(tmp_path):
         ("", r"a study must hold at least one \[\[sweep\]\] or \[\[extra\]\]"),
         ("[[sweep]]\n[accuracy]\ndata='weird'", "data must be one of normal"),
         ("[[sweep]]\n[cost]\nflow='none'\n[accuracy]\ndata='none'", "leave nothing to measure"),
-        ("[[sweep]]\n[accuracy]\ndata='no.npz'", "no.npz.* cannot be read"),
+        ("[[sweep]]\n[accuracy]\ndata='no.npz'", "no.npz: no such file"),
     ],
 )
 def test_a_study_that_cannot_be_done(write, text, message):

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def run(script):
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -27,3 +29,24 @@ import sys
 import mxdot.model
 assert "torch" not in sys.modules
 """)
+
+
+@pytest.mark.parametrize(
+    ("package", "statement", "extra"),
+    [
+        ("torch", "import mxdot.gpu", "gpu"),
+        ("torch", "from mxdot.nn import convert", "gpu"),
+        ("transformers", "import mxdot.nn.transformers", "nn"),
+        ("transformers", "networks.load_network('.')", "nn"),
+        ("transformers", "bench.main(['--model', 'llama'])", "nn"),
+    ],
+)
+def test_a_missing_package_is_said_with_its_extra(package, statement, extra):
+    script = f"import sys\nsys.modules[{package!r}] = None\n"
+    for name in ("networks", "bench"):
+        script += f"from mxdot.nn import {name}\n" * statement.startswith(name)
+    done = subprocess.run(
+        [sys.executable, "-c", script + statement], capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert done.stderr.endswith(f": pip install 'mxdot[{extra}]'\n")

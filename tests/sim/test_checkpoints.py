@@ -160,7 +160,7 @@ def test_bad_checkpoints(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"empty: it must hold safetensors files, not none$"):
         load_tensors(tmp_path / "empty")
-    with pytest.raises(ValueError, match=r"none.gguf: cannot be read: No such file"):
+    with pytest.raises(ValueError, match=r"none.gguf: no such file$"):
         load_tensors(tmp_path / "none.gguf")
 
 

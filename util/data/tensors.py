@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
 from ...model.errors import nearest, one_line
-from ...model.files import check_file, opened, read_array
+from ...model.files import Arrays, check_file, opened, read_array
 from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, code_format
 from ...model.units import DotConfig
 from .weights import GGUF, HeldRows, activations, is_checkpoint, load_weight, open_checkpoint
@@ -22,6 +22,7 @@ __all__ = [
     "SUFFIXES",
     "DtypeError",
     "array_names",
+    "check_kind",
     "code_format",
     "load_array",
     "load_tensors",
@@ -33,6 +34,7 @@ __all__ = [
 
 SUFFIXES = (".npz", ".npy", ".safetensors", GGUF)
 """Ends of the names of files of tensors."""
+_KINDS = f"a file {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, or a folder of safetensors files"
 ACTIVATION_ROWS = 16
 """Rows that meet those of a weight of a checkpoint."""
 _FLOAT8 = {"F8_E4M3": E4M3, "F8_E5M2": E5M2, "F8_E4M3FNUZ": E4M3FNUZ, "F8_E5M2FNUZ": E5M2FNUZ}
@@ -120,6 +122,25 @@ def array_names(path: Path) -> list[str]:
         raise ValueError(f"{path}: {one_line(str(error))}") from None
 
 
+def check_kind(path: Path) -> None:
+    """ValueError, naming the path, unless it is a file of `SUFFIXES` or a checkpoint's folder."""
+    try:
+        _check_existence(path)
+        if not path.name.endswith(SUFFIXES) and not is_checkpoint(path):
+            raise ValueError(f"must be {_KINDS}")
+    except ValueError as error:
+        raise ValueError(f"{path}: {one_line(str(error))}") from None
+
+
+def _check_existence(path: Path) -> None:
+    try:
+        exists = path.exists()
+    except OSError as error:  # of a folder that must not be searched, or a name that is too long
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    if not exists:
+        raise ValueError("no such file")
+
+
 def load_array(path: Path, name: str | None = None) -> tuple[NDArray, str]:
     """One array of a file of `SUFFIXES` as the file holds it, and its name.
 
@@ -160,6 +181,7 @@ class Names(list[str]):
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[Names, Reader]]:
     """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
+    _check_existence(path)
     if path.is_dir() or is_checkpoint(path):
         checkpoint = open_checkpoint(path)
         if not checkpoint:
@@ -216,19 +238,28 @@ def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArra
 
         else:
             problems = ()
-            try:
-                arrays = stack.enter_context(opened(path, LARGEST))
-            except OSError as error:
-                raise ValueError(f"cannot be read as npz: {error.strerror}") from None
+            arrays = _open_npz(path, stack)
             names, get = arrays.names, arrays.__getitem__
 
         def read(name: str) -> NDArray:
             try:
                 return get(name)
             except problems as error:
-                raise ValueError(f"{name} cannot be read: {error}") from None
+                reason = getattr(error, "strerror", None) or error
+                raise ValueError(f"{name} cannot be read: {reason}") from None
 
         yield names, read
+
+
+def _open_npz(path: Path, stack: ExitStack) -> Arrays:
+    try:
+        return stack.enter_context(opened(path, LARGEST))
+    except OSError as error:
+        raise ValueError(f"cannot be read as npz: {error.strerror}") from None
+    except ValueError:
+        if path.suffix == ".npz":
+            raise
+        raise ValueError(f"must be {_KINDS}") from None
 
 
 def _float8(path: Path, name: str) -> NDArray:

@@ -140,6 +140,8 @@ def _words(packed: NDArray, bits: int, axis: int) -> NDArray[np.uint8]:
     """Unsigned numbers of 4 or 8 bits in 32-bit words along `axis`, the first in the low bits."""
     if packed.dtype not in (np.int32, np.uint32):
         raise TypeError(f"packed codes must have dtype int32, not {packed.dtype}")
+    if packed.ndim != 2:
+        raise ValueError(f"packed codes must have 2 axes, not shape {packed.shape}")
     words = np.ascontiguousarray(np.moveaxis(packed, axis, -1))
     return np.moveaxis(_of_bytes(words.view(np.uint8), bits), -1, axis)
 
@@ -280,11 +282,11 @@ def pack_quantized(
 ) -> ScaledArray:
     """compressed-tensors integers in 32-bit words; zero points are packed along the rows."""
     fmt = INTEGERS[integer("bits", bits, 4, 8)] if bits in INTEGERS else _no_bits(bits)
-    want = scale.shape[0] if scale.ndim else 0, _word_count(columns, bits)
-    if packed.shape != want:
+    count = _word_count(columns, bits)
+    if packed.ndim != 2 or packed.shape[1] != count:
         raise ValueError(
-            f"weight_packed of {bits} bits, {columns} columns and scales {scale.shape} must have "
-            f"shape {want}, not {packed.shape}"
+            f"weight_packed of {bits} bits and {columns} columns must have shape (rows, {count}), "
+            f"not {packed.shape}"
         )
     codes = _integer_codes(_dense_words(packed, bits, columns), fmt)
     stored, scale_format = _float_scale("weight_scale", scale)

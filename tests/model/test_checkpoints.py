@@ -93,9 +93,9 @@ def test_shapes_of_torchao_int4(qdata, scale, zeros, message):
 
 
 def test_unsigned_words_of_gptq():
-    parts = [GPTQ[f"w.{name}"][1] for name in ("qweight", "qzeros", "scales")]
-    unsigned = gptq(parts[0], parts[1].view(np.uint32), parts[2])
-    np.testing.assert_array_equal(unsigned.dequantize(), gptq(*parts).dequantize())
+    codes, zeros, scales = (GPTQ[f"w.{name}"][1] for name in ("qweight", "qzeros", "scales"))
+    unsigned = gptq(codes, zeros.view(np.uint32), scales)
+    np.testing.assert_array_equal(unsigned.dequantize(), gptq(codes, zeros, scales).dequantize())
 
 
 def test_groups_of_gptq(tmp_path):
@@ -105,6 +105,8 @@ def test_groups_of_gptq(tmp_path):
     g_idx = {"w.g_idx": ("I32", np.arange(COLUMNS, dtype=np.int32)[::-1] // 32)}
     for extra in ({}, g_idx):
         refused(file(tmp_path, GPTQ | more | extra, config), message)
+    one_axis = {"w.qzeros": words(2)}
+    refused(file(tmp_path, GPTQ | one_axis, config), "w: packed codes must have 2 axes, not shape")
     path = file(tmp_path, GPTQ, config | {"desc_act": True})
     refused(path, "w: tensors of a gptq weight with desc_act must have 'g_idx', not lack it")
 
@@ -123,7 +125,7 @@ def test_bits_of_packed_words(tmp_path):
         array = Checkpoint(file(tmp_path, PACKED, config))["w"]
         np.testing.assert_array_equal(array.codes, codes)
     four = {"config_groups": {"group_0": groups["group_4"]}}
-    message = "w: weight_packed of 4 bits, 64 columns and scales (8, 2) must have shape (8, 8), not"
+    message = "w: weight_packed of 4 bits and 64 columns must have shape (rows, 8), not (8, 16)"
     refused(file(tmp_path, PACKED, four), message)
     zeros = {"w.weight_zero_point": words(ROWS // 4, 3)}
     message = "w: weight_zero_point must hold one zero point for each of scales (8, 2), not (8, 3)"

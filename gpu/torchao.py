@@ -25,13 +25,16 @@ def from_torchao(x: Any) -> ScaledTensor:
 
     Codes and scales keep their bits; scales of bfloat16 become float32. Raises TypeError for a
     class that has no reader, and ValueError for scales in the order of a kernel
-    (`is_swizzled_scales`) and for zero points that are no integers.
+    (`is_swizzled_scales`), for scales of inputs (`act_pre_scale`) and for zero points that are no
+    integers.
     """
     kind = type(x).__name__
     if kind not in _READERS:
         raise TypeError(f"x must be one of torchao's {', '.join(_READERS)}, not {kind}")
     if getattr(x, "is_swizzled_scales", False):
         raise ValueError("scales of x must be in the order of its rows, not swizzled")
+    if getattr(x, "act_pre_scale", None) is not None:
+        raise ValueError("x must have no act_pre_scale: numbers that multiply a layer's inputs")
     return ScaledTensor.from_model(_READERS[kind](x), x.qdata.device)
 
 
@@ -76,7 +79,7 @@ def _intx(x: Any) -> ScaledArray:
 
 
 def _float(scale: Tensor) -> NDArray:
-    """Scales; those of bfloat16 in float32."""
+    """Scales, bfloat16 as float32."""
     scale = scale.cpu().contiguous()
     return (scale.float() if scale.dtype == torch.bfloat16 else scale).numpy()
 

@@ -366,7 +366,7 @@ def transformer_engine(folder: Path) -> Iterator[Case]:
 
 
 MIDPOINTS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
-"""Between neighbouring magnitudes of E2M1."""
+"""Midpoints of neighbouring magnitudes of E2M1."""
 
 
 def gpt_oss() -> Iterator[Case]:

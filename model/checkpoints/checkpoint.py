@@ -4,6 +4,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from mmap import ACCESS_READ, mmap
 from os import PathLike
 from pathlib import Path
@@ -45,8 +46,8 @@ LARGEST_HEADER = 100_000_000  # bytes, the limit of the format
 LARGEST_CONFIG = 10_000_000
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError)
 """Errors that numbers of a damaged file lead to, besides ValueError and TypeError."""
-KERNEL_ORDER = ('"is_swizzled_scales": true', '"_type": "Int4TilePackedTo4dTensor"')
-"""Marks in torchao's files of scales or codes in the order of a kernel."""
+KERNEL_ORDER = "Int4TilePackedTo4dTensor"
+"""Class of torchao whose codes are in the order of a kernel."""
 
 
 class Stored(NamedTuple):
@@ -88,8 +89,11 @@ class Checkpoint(Mapping[str, ScaledArray]):
 
     def _take_safetensors(self) -> None:
         tensors: dict[str, Stored] = {}
+        classes: dict[str, str] = {}
         for file in _safetensors(self.path):
-            tensors |= _tensors(file)
+            stored, about = _header(file)
+            tensors |= stored
+            classes |= _classes(file, about)
         for layout_name, layout in LAYOUTS.items():
             first = layout.suffixes[0]
             for full in [name for name in tensors if name.endswith(first)]:
@@ -99,7 +103,8 @@ class Checkpoint(Mapping[str, ScaledArray]):
                 suffixes = [*layout.suffixes, *layout.optional]
                 parts = {s: tensors[name + s] for s in suffixes if name + s in tensors}
                 with _explained(self.path, name):
-                    accepted = layout.accepts(_arrays(parts), self.config)
+                    kind = classes.get(f"{name}.weight")
+                    accepted = layout.takes(_arrays(parts), self.config, kind)
                 if accepted:
                     self.layouts[name] = layout_name
                     self._weights[name] = layout, parts
@@ -107,6 +112,12 @@ class Checkpoint(Mapping[str, ScaledArray]):
                         tensors.pop(name + suffix)
         for name in self.layouts:
             for full in [name + end for end in INPUT_SCALES if name + end in tensors]:
+                if name in self._input_scales:
+                    first = self._input_scales[name][0]
+                    raise ValueError(
+                        f"{self.path}: {name}: scales of inputs must be one of {first} and {full}, "
+                        "not both"
+                    )
                 self._input_scales[name] = full, tensors.pop(full)
         self._others = tensors
 
@@ -200,16 +211,25 @@ def _mapped(path: Path) -> memoryview:
             raise ValueError(f"{path}: it must not be empty") from None
 
 
-def _tensors(path: Path) -> dict[str, Stored]:
-    """The tensors of a safetensors file; ValueError for torchao's in the order of a kernel."""
-    tensors, about = _header(path)
+def _classes(path: Path, about: Mapping) -> dict[str, str]:
+    """torchao's class of each weight, by its name; ValueError for the order of a kernel."""
+    classes: dict[str, str] = {}
     for name, text in about.items():
-        if any(mark in str(text) for mark in KERNEL_ORDER):
+        try:
+            entry = json.loads(text)
+        except (TypeError, ValueError, RecursionError):  # of another library
+            continue
+        if not isinstance(entry, dict) or "_type" not in entry:
+            continue
+        classes[name] = str(entry["_type"])
+        options = entry.get("_data")
+        swizzled = isinstance(options, dict) and options.get("is_swizzled_scales")
+        if swizzled or classes[name] == KERNEL_ORDER:
             raise ValueError(
                 f"{path}: {name} must have codes and scales by row, not in the order of a kernel "
-                "(swizzled scales, Int4TilePackedTo4dTensor)"
+                f"(swizzled scales, {KERNEL_ORDER})"
             )
-    return tensors
+    return classes
 
 
 def _header(path: Path) -> tuple[dict[str, Stored], Mapping]:
@@ -227,7 +247,9 @@ def _header(path: Path) -> tuple[dict[str, Stored], Mapping]:
             start, end = entry["data_offsets"]
             dtype, shape = np.dtype(DTYPES[entry["dtype"]]), tuple(entry["shape"])
             part = data[8 + size + start : 8 + size + end]
-            if end - start != len(part) or len(part) != dtype.itemsize * int(np.prod(shape)):
+            if not all(isinstance(count, int) and count >= 0 for count in shape):
+                raise ValueError(f"{name} must have a shape of whole numbers, not {[*shape]}")
+            if end - start != len(part) or len(part) != dtype.itemsize * prod(shape):
                 raise ValueError(f"{name} must have {end - start} bytes, not {len(part)}")
             tensors[name] = Stored(part, dtype, shape)
     except (ValueError, TypeError, *DAMAGE, RecursionError) as error:

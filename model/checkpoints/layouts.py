@@ -140,6 +140,8 @@ def _words(packed: NDArray, bits: int, axis: int) -> NDArray[np.uint8]:
     """Unsigned numbers of 4 or 8 bits in 32-bit words along `axis`, the first in the low bits."""
     if packed.dtype not in (np.int32, np.uint32):
         raise TypeError(f"packed codes must have dtype int32, not {packed.dtype}")
+    if packed.ndim != 2:
+        raise ValueError(f"packed codes must have 2 axes, not shape {packed.shape}")
     words = np.ascontiguousarray(np.moveaxis(packed, axis, -1))
     return np.moveaxis(_of_bytes(words.view(np.uint8), bits), -1, axis)
 
@@ -148,6 +150,11 @@ def _dense_words(packed: NDArray, bits: int, columns: int) -> NDArray[np.uint8]:
     """`columns` unsigned numbers of `bits`, 4 or 8, per row, without gaps."""
     rows = packed.view(np.uint8).reshape(packed.shape[0], -1)
     return _of_bytes(rows, bits)[:, :columns]
+
+
+def _word_count(numbers: int, bits: int) -> int:
+    """32-bit words of numbers without gaps."""
+    return -(-numbers * bits // 32)
 
 
 def _of_bytes(stored: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
@@ -275,12 +282,19 @@ def pack_quantized(
 ) -> ScaledArray:
     """compressed-tensors integers in 32-bit words; zero points are packed along the rows."""
     fmt = INTEGERS[integer("bits", bits, 4, 8)] if bits in INTEGERS else _no_bits(bits)
+    count = _word_count(columns, bits)
+    if packed.ndim != 2 or packed.shape[1] != count:
+        raise ValueError(
+            f"weight_packed of {bits} bits and {columns} columns must have shape (rows, {count}), "
+            f"not {packed.shape}"
+        )
     codes = _integer_codes(_dense_words(packed, bits, columns), fmt)
     stored, scale_format = _float_scale("weight_scale", scale)
     zeros = None
     if zero_point is not None:
         transposed = np.ascontiguousarray(zero_point.T)
         zeros = _zero_points(_dense_words(transposed, bits, len(codes)).T, fmt)
+        _check_zeros("weight_zero_point", zeros, stored)
     levels: list[tuple[Granularity, ScaleFormat]] = [(_groups(stored, codes), scale_format)]
     return _array(fmt, codes, [stored], levels, "pack-quantized", _int32(zeros))
 
@@ -304,6 +318,8 @@ def int_quantized(
     if stored.ndim == codes.ndim and stored.size > 1:
         groups = _groups(stored, codes)
     shape = (1,) * codes.ndim if groups == TENSOR else (*codes.shape[:-1], -1)
+    if zero_point is not None and zero_point.dtype.kind not in "iu":
+        raise TypeError(f"zero_point must hold integers, not {zero_point.dtype}")
     zeros = None if zero_point is None else zero_point.reshape(shape)
     levels: list[tuple[Granularity, ScaleFormat]] = [(groups, fmt)]
     return _array(elements, codes, [stored.reshape(shape)], levels, "quantized", _int32(zeros))
@@ -325,10 +341,11 @@ def gptq(
     """
     fmt = INTEGERS[bits] if bits in INTEGERS else _no_bits(bits)
     numbers = _words(qweight, bits, 0)
-    if qzeros.dtype == np.int32:
+    if qzeros.dtype in (np.int32, np.uint32):
         ones = stored_zero * (0xFFFFFFFF // (2**bits - 1))
         qzeros = qzeros.view(np.uint32) + np.uint32(ones)
     zeros = _zero_points(_words(qzeros, bits, 1), fmt)
+    _check_zeros("qzeros", zeros, scales)
     if g_idx is not None:
         groups = len(scales)
         if g_idx.shape != (len(numbers),) or not 0 <= g_idx.min() <= g_idx.max() < groups:
@@ -349,7 +366,16 @@ def awq(qweight: NDArray, qzeros: NDArray, scales: NDArray, bits: int = 4) -> Sc
         return cut[:, :, order].reshape(numbers.shape)
 
     zeros = _zero_points(ordered(qzeros), fmt)
+    _check_zeros("qzeros", zeros, scales)
     return _transposed(ordered(qweight), zeros, scales, fmt, "awq")
+
+
+def _check_zeros(name: str, zeros: NDArray, scales: NDArray) -> None:
+    """ValueError unless there is one zero point for each scale."""
+    if zeros.shape != scales.shape:
+        raise ValueError(
+            f"{name} must hold one zero point for each of scales {scales.shape}, not {zeros.shape}"
+        )
 
 
 def _transposed(
@@ -363,11 +389,19 @@ def _transposed(
 
 
 def torchao_int4(qdata: NDArray, scale: NDArray, zero_point: NDArray) -> ScaledArray:
-    """torchao INT4 of two layouts, scales and zero points (..., groups, rows).
+    """torchao INT4 of two layouts, scales and zero points (groups, rows).
 
-    Int4Tensor: bytes of two signed codes. Its zero points are numbers that it adds after scaling,
-    so they must be zero. Int4PlainInt32Tensor: 32-bit words of unsigned codes, zero points of int8.
+    Int4Tensor: bytes of two signed codes, with any leading axes. Its zero points are numbers that
+    it adds after scaling, so they must be zero. Int4PlainInt32Tensor: 32-bit words of unsigned
+    codes, zero points of int8.
     """
+    if qdata.ndim < 2 or (qdata.dtype == np.int32 and qdata.ndim > 2):
+        raise ValueError(f"qdata must have 2 axes (more if it is int8), not shape {qdata.shape}")
+    if scale.shape != zero_point.shape or not _groups_by_rows(qdata, scale):
+        raise ValueError(
+            f"scale and zero_point of qdata {qdata.shape} must have shape (..., groups, rows), not "
+            f"{scale.shape} and {zero_point.shape}"
+        )
     if qdata.dtype == np.int32:
         if zero_point.dtype != np.int8:
             raise TypeError(f"zero_point of words must be int8, not {zero_point.dtype}")
@@ -379,6 +413,13 @@ def torchao_int4(qdata: NDArray, scale: NDArray, zero_point: NDArray) -> ScaledA
         raise ValueError("zero_point must be zero: an Int4Tensor adds others after scaling")
     return _int4(
         _nibbles(qdata.view(np.uint8)), np.ascontiguousarray(scale.swapaxes(-1, -2)), "int4"
+    )
+
+
+def _groups_by_rows(qdata: NDArray, scale: NDArray) -> bool:
+    """Whether scales have shape (..., groups, rows)."""
+    return qdata.ndim > 1 and (
+        scale.ndim == qdata.ndim and (*scale.shape[:-2], scale.shape[-1]) == qdata.shape[:-1]
     )
 
 
@@ -413,23 +454,31 @@ class Layout(NamedTuple):
 
     suffixes: ends of the names of a weight's tensors, the first one its codes. optional: further
     ends. accepts: whether the tensors, and the model's `quantization_config`, are of this layout.
-    read: their ScaledArray.
+    read: their ScaledArray. classes: torchao's classes of this layout. A file that names the class
+    of a weight decides instead of `accepts`.
     """
 
     suffixes: tuple[str, ...]
     accepts: Callable[[Parts, Mapping], bool]
     read: Callable[[Parts, Mapping], ScaledArray]
     optional: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    def takes(self, parts: Parts, config: Mapping, kind: str | None) -> bool:
+        """Whether a weight is of this layout; kind: the class that the file names."""
+        if kind is not None and self.classes:
+            return kind in self.classes
+        return self.accepts(parts, config)
 
 
 def _method(config: Mapping) -> str:
     return str(config.get("quant_method", "")).lower()
 
 
-def _weights_config(config: Mapping) -> Mapping:
-    """The weights' options in a configuration of compressed-tensors."""
-    groups = config.get("config_groups", {})
-    return next((g.get("weights") or {} for g in groups.values()), {})
+def _packed_bits(config: Mapping) -> list[int]:
+    """Bits of the weights in each group of a configuration of compressed-tensors."""
+    groups = config.get("config_groups", {}).values()
+    return [int(bits) for g in groups if (bits := (g.get("weights") or {}).get("num_bits"))]
 
 
 def _block_shape(config: Mapping) -> tuple[int, int]:
@@ -441,12 +490,20 @@ def _read_packed(parts: Parts, config: Mapping) -> ScaledArray:
     packed, scale, shape = _need(
         "pack-quantized", parts, "weight_packed", "weight_scale", "weight_shape"
     )
-    bits = int(_weights_config(config).get("num_bits", 4))
-    return pack_quantized(packed, scale, int(shape[-1]), bits, parts.get("weight_zero_point"))
+    _check_order(parts.get("weight_g_idx"))
+    columns, known = int(shape[-1]), _packed_bits(config) or [*INTEGERS]
+    fitting = [bits for bits in known if _word_count(columns, bits) == packed.shape[-1]]
+    bits = (fitting or known)[0]
+    return pack_quantized(packed, scale, columns, bits, parts.get("weight_zero_point"))
+
+
+def _check_order(g_idx: NDArray | None) -> None:
+    if g_idx is not None:
+        raise ValueError("weight_g_idx must be missing: groups must hold neighbours of a row")
 
 
 GPTQ_STORED_ZERO = {"gptq": 1, "gptq_v2": 0}
-"""What GPTQ's versions subtract from zero points, by the name in config.json."""
+"""Number that each version of GPTQ subtracts from zero points, by its name in config.json."""
 
 
 def _version(config: Mapping, default: str, *known: str) -> str:
@@ -462,6 +519,8 @@ def _read_gptq(parts: Parts, config: Mapping) -> ScaledArray:
     stored_zero = GPTQ_STORED_ZERO[_version(config, "gptq", *GPTQ_STORED_ZERO)]
     codes, zeros, scales = _need("gptq", parts, "qweight", "qzeros", "scales")
     bits = int(config.get("bits", 4))
+    if config.get("desc_act") and "g_idx" not in parts:
+        raise ValueError("tensors of a gptq weight with desc_act must have 'g_idx', not lack it")
     return gptq(codes, zeros, scales, parts.get("g_idx"), bits, stored_zero)
 
 
@@ -477,11 +536,37 @@ def _torchao_mx(codes: NDArray, scales: NDArray) -> ScaledArray:
     return mx_elements(codes, scales, elements, codes.shape[-1] // scales.shape[-1])
 
 
-def _rows_or_tiles(weight: NDArray, scale: NDArray, zero_point: NDArray | None) -> ScaledArray:
+def _rows_or_tiles(
+    weight: NDArray, scale: NDArray, zero_point: NDArray | None, g_idx: NDArray | None
+) -> ScaledArray:
     """INT8 or FP8; ModelOpt's tiles of 128 x 128 have scales (rows, 1, columns, 1)."""
+    _check_order(g_idx)
     if scale.ndim == 4 and scale.shape[1] == scale.shape[3] == 1:
         return deepseek_fp8(weight, scale[:, 0, :, 0])
     return int_quantized(weight, scale, zero_point)
+
+
+def _int4_alone(weight: NDArray, scale: NDArray, scale_2: NDArray | None) -> ScaledArray:
+    """ModelOpt INT4; ValueError for W4A8."""
+    if scale_2 is not None:
+        raise ValueError(
+            "weight_scale_2 of INT4 codes must be missing: W4A8 rounds their values again to FP8"
+        )
+    return modelopt_int4(weight, scale)
+
+
+def _is_int4(qdata: NDArray, scale: NDArray, zero_point: NDArray) -> bool:
+    """Whether tensors of no named class are INT4; ValueError if they can be INT8 too."""
+    if qdata.dtype == np.int32:
+        return True
+    if zero_point.dtype == np.int8 or not _groups_by_rows(qdata, scale):
+        return False
+    if scale.shape[:-1] == qdata.shape[:-1]:
+        raise ValueError(
+            f"scales {scale.shape} of qdata {qdata.shape} fit INT4 and INT8: the file's metadata "
+            "must name torchao's class"
+        )
+    return True
 
 
 def _is_awq(parts: Parts, config: Mapping) -> bool:
@@ -523,7 +608,7 @@ LAYOUTS: dict[str, Layout] = {
         (".weight_packed", ".weight_scale", ".weight_shape"),
         lambda parts, config: parts[".weight_packed"].dtype == np.int32,
         lambda parts, config: _read_packed(_local(parts), config),
-        (".weight_zero_point",),
+        (".weight_zero_point", ".weight_g_idx"),
     ),
     "mxfp4-pack-quantized": Layout(
         (".weight_packed", ".weight_scale"),
@@ -535,8 +620,8 @@ LAYOUTS: dict[str, Layout] = {
     "modelopt int4": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: _holds_pairs_of_rows(parts[".weight"], parts[".weight_scale"]),
-        _takes(modelopt_int4, ".weight", ".weight_scale"),
-        (".weight_scale_2",),  # of FP8, to which W4A8 rounds the values
+        _takes(_int4_alone, ".weight", ".weight_scale", ".weight_scale_2"),
+        (".weight_scale_2",),
     ),
     "modelopt nvfp4": Layout(
         (".weight", ".weight_scale", ".weight_scale_2"),
@@ -560,8 +645,8 @@ LAYOUTS: dict[str, Layout] = {
     "int-quantized": Layout(
         (".weight", ".weight_scale"),
         lambda parts, config: parts[".weight"].dtype in (np.int8, *ELEMENTS),
-        _takes(_rows_or_tiles, ".weight", ".weight_scale", ".weight_zero_point"),
-        (".weight_zero_point",),
+        _takes(_rows_or_tiles, ".weight", ".weight_scale", ".weight_zero_point", ".weight_g_idx"),
+        (".weight_zero_point", ".weight_g_idx"),
     ),
     "torchao nvfp4": Layout(
         TORCHAO[:2],
@@ -572,19 +657,19 @@ LAYOUTS: dict[str, Layout] = {
             parts.get("._weight_per_tensor_scale", np.ones((), np.float32)),
         ),
         ("._weight_per_tensor_scale",),
+        classes=("NVFP4Tensor",),
     ),
     "torchao mx": Layout(
         TORCHAO[:2],
         lambda parts, config: parts["._weight_scale"].dtype == E8M0_DTYPE,
         _takes(_torchao_mx, *TORCHAO[:2]),
+        classes=("MXTensor",),
     ),
     "torchao int4": Layout(
         TORCHAO,
-        lambda parts, config: (
-            parts["._weight_qdata"].dtype == np.int32
-            or parts["._weight_zero_point"].dtype != np.int8
-        ),
+        lambda parts, config: _is_int4(*map(parts.__getitem__, TORCHAO)),
         _takes(torchao_int4, *TORCHAO),
+        classes=("Int4Tensor", "Int4PlainInt32Tensor"),
     ),
     "torchao integers": Layout(
         TORCHAO,
@@ -593,11 +678,13 @@ LAYOUTS: dict[str, Layout] = {
             and parts["._weight_zero_point"].dtype == np.int8
         ),
         _takes(int_quantized, *TORCHAO),
+        classes=("IntxUnpackedToInt8Tensor", "Int8Tensor"),
     ),
     "torchao fp8": Layout(
         TORCHAO[:2],
         lambda parts, config: parts["._weight_qdata"].dtype in ELEMENTS,
         _takes(int_quantized, *TORCHAO[:2]),
+        classes=("Float8Tensor",),
     ),
     "awq": Layout(
         (".qweight", ".qzeros", ".scales"),

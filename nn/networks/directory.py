@@ -156,13 +156,13 @@ def _decoded(directory: Path, weights: dict[str, Tensor]) -> dict[str, Tensor]:
             f"{directory} must hold weights in high precision, or quantised in one of "
             f"{', '.join(LAYOUTS)}, not in another layout"
         )
-    weights = dict(weights)
+    weights, input_scales = dict(weights), checkpoint.input_scales
     for name in checkpoint:
         try:
             values = torch.from_numpy(checkpoint[name].dequantize())
         except TypeError as error:  # of a tensor with another dtype
             raise ValueError(str(error)) from None
-        inputs = checkpoint.input_scales.get(name)
+        inputs = input_scales.get(name)
         if inputs is not None:
             if inputs.shape != values.shape[-1:]:
                 raise ValueError(

@@ -19,6 +19,7 @@ from mxdot.model import schemes
 from mxdot.model.checkpoints import Checkpoint
 from mxdot.model.schemes import array
 from mxdot.nn import MXExperts, Recipe, convert, freeze, load_checkpoint, quantized_init
+from mxdot.nn.networks import directory
 
 WIDTH, LAYERS = 1024, 2
 RNG = generator("load_checkpoint")
@@ -286,3 +287,16 @@ def test_scales_of_inputs_have_no_place(stored):
     recipe = Recipe(Checkpoint(path)["0"].scheme, None)
     with pytest.raises(ValueError, match=r"^0: a layer must take .* by 0.pre_quant_scale$"):
         load_checkpoint(empty(recipe), path)
+
+
+def test_scales_of_inputs_are_read_once(stored, monkeypatch):
+    path, reads, read = stored("int-quantized"), [], Checkpoint.input_scales.fget
+
+    def counted(checkpoint):
+        reads.append(checkpoint)
+        return read(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "input_scales", property(counted))
+    weights = directory._decoded(path, load_file(path / "model.safetensors"))
+    assert set(weights) == {f"{i}.{part}" for i in range(LAYERS) for part in ("weight", "bias")}
+    assert len(reads) == 1

@@ -1,0 +1,162 @@
+"""Checkpoints of hand-made bytes: what is read, and what is refused in one line."""
+
+import json
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from checkpoint_files import COLUMNS, ROWS, floats, fp8, make, random_bytes, read, words, write
+from mxdot.model.checkpoints import Checkpoint, gptq, torchao_int4
+
+FP8 = {"w.weight": fp8(256, 384), "w.weight_scale": floats(2, 1, 3, 1)}
+PACKED = {
+    "w.weight_packed": words(ROWS, COLUMNS // 4),
+    "w.weight_scale": floats(ROWS, 2, dtype="F16"),
+    "w.weight_shape": ("I64", np.array([ROWS, COLUMNS], np.int64)),
+}
+INT4 = {"w.weight": ("U8", random_bytes(ROWS // 2, COLUMNS)), "w.weight_scale": floats(ROWS, 2)}
+GPTQ = {
+    "w.qweight": words(COLUMNS // 8, ROWS),
+    "w.qzeros": words(2, ROWS // 8),
+    "w.scales": floats(2, ROWS, dtype="F16"),
+}
+I8 = ("I8", random_bytes(4, 128).view(np.int8))
+TORCHAO = {"w._weight_qdata": I8, "w._weight_scale": floats(4, 4)}
+ZEROS = {"w._weight_zero_point": ("F32", np.zeros((4, 4), np.float32))}
+
+
+def file(tmp_path, tensors, config=None, about=None):
+    """A safetensors file, and what it says about its tensors."""
+    path = write(tmp_path / "model.safetensors", tensors, config)
+    if about is not None:
+        data = path.read_bytes()
+        start = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:start]) | {"__metadata__": about}
+        text = json.dumps(header).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + data[start:])
+    return path
+
+
+def named(kind, **options):
+    return {"w.weight": json.dumps({"_type": kind, "_data": options}, separators=(",", ":"))}
+
+
+def refused(path, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(f'{path}: {message}')}"):
+        Checkpoint(path)["w"]
+
+
+def test_torchao_names_the_class(tmp_path):
+    """Bytes that fit INT4 and INT8 are read as the class that the file names, else refused."""
+    int8 = {"w._weight_zero_point": ("I8", np.zeros((4, 4), np.int8))}
+    for kind, zeros, layout, columns in (
+        ("Int4Tensor", ZEROS, "torchao int4", 256),
+        ("IntxUnpackedToInt8Tensor", int8, "torchao integers", 128),
+    ):
+        checkpoint = Checkpoint(file(tmp_path, TORCHAO | zeros, about=named(kind)))
+        assert checkpoint.layouts == {"w": layout}
+        assert checkpoint["w"].shape == (4, columns)
+    path = file(tmp_path, TORCHAO | ZEROS)
+    refused(path, "w: scales (4, 4) of qdata (4, 128) fit INT4 and INT8: the file's metadata must")
+    path = file(tmp_path, TORCHAO | ZEROS, about=named("IntxUnpackedToInt8Tensor"))
+    refused(path, "w: zero_point must hold integers, not float32")
+    by_row = TORCHAO | {"w._weight_scale": floats(4, 2)}
+    by_row["w._weight_zero_point"] = "F32", np.zeros((4, 2), np.float32)
+    assert not Checkpoint(file(tmp_path, by_row)).layouts
+
+
+@pytest.mark.parametrize("swizzled", [True, False])
+def test_kernel_order_in_any_spacing(tmp_path, swizzled):
+    path = make("torchao nvfp4", tmp_path)
+    path = file(tmp_path, read(path), about=named("NVFP4Tensor", is_swizzled_scales=swizzled))
+    if swizzled:
+        refused(path, "w.weight must have codes and scales by row, not in the order of a kernel")
+    else:
+        assert Checkpoint(path)["w"].shape == (ROWS, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("qdata", "scale", "zeros", "message"),
+    [
+        ((64,), (1, 64), (1, 64), "qdata must have 2 axes (more if it is int8), not shape (64,)"),
+        ((2, 4, 8), (2, 2, 4), (2, 2, 4), "qdata must have 2 axes (more if it is int8), not shape"),
+        ((4, 8), (2, 4), (2, 1), "scale and zero_point of qdata (4, 8) must have shape (..., grou"),
+        ((4, 8), (4, 2), (4, 2), "scale and zero_point of qdata (4, 8) must have shape (..., grou"),
+    ],
+)
+def test_shapes_of_torchao_int4(qdata, scale, zeros, message):
+    parts = np.zeros(qdata, np.int32), np.ones(scale, np.float32), np.zeros(zeros, np.int8)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        torchao_int4(*parts)
+
+
+def test_unsigned_words_of_gptq():
+    codes, zeros, scales = (GPTQ[f"w.{name}"][1] for name in ("qweight", "qzeros", "scales"))
+    unsigned = gptq(codes, zeros.view(np.uint32), scales)
+    np.testing.assert_array_equal(unsigned.dequantize(), gptq(codes, zeros, scales).dequantize())
+
+
+def test_groups_of_gptq(tmp_path):
+    config = {"quant_method": "gptq", "bits": 4}
+    more = {"w.qzeros": words(3, ROWS // 8)}
+    message = "w: qzeros must hold one zero point for each of scales (2, 8), not (3, 8)"
+    g_idx = {"w.g_idx": ("I32", np.arange(COLUMNS, dtype=np.int32)[::-1] // 32)}
+    for extra in ({}, g_idx):
+        refused(file(tmp_path, GPTQ | more | extra, config), message)
+    one_axis = {"w.qzeros": words(2)}
+    refused(file(tmp_path, GPTQ | one_axis, config), "w: packed codes must have 2 axes, not shape")
+    path = file(tmp_path, GPTQ, config | {"desc_act": True})
+    refused(path, "w: tensors of a gptq weight with desc_act must have 'g_idx', not lack it")
+
+
+def test_modelopt_w4a8(tmp_path):
+    assert Checkpoint(file(tmp_path, INT4))["w"].shape == (ROWS, COLUMNS)
+    path = file(tmp_path, INT4 | {"w.weight_scale_2": floats()})
+    refused(path, "w: weight_scale_2 of INT4 codes must be missing: W4A8 rounds their values again")
+
+
+def test_bits_of_packed_words(tmp_path):
+    """INT8 without config.json, and in a second group; words of neither."""
+    groups = {f"group_{bits}": {"weights": {"num_bits": bits}} for bits in (4, 8)}
+    codes = PACKED["w.weight_packed"][1].view(np.uint8).reshape(ROWS, COLUMNS) ^ 128
+    for config in (None, {"config_groups": groups}):
+        array = Checkpoint(file(tmp_path, PACKED, config))["w"]
+        np.testing.assert_array_equal(array.codes, codes)
+    four = {"config_groups": {"group_0": groups["group_4"]}}
+    message = "w: weight_packed of 4 bits and 64 columns must have shape (rows, 8), not (8, 16)"
+    refused(file(tmp_path, PACKED, four), message)
+    zeros = {"w.weight_zero_point": words(ROWS // 4, 3)}
+    message = "w: weight_zero_point must hold one zero point for each of scales (8, 2), not (8, 3)"
+    refused(file(tmp_path, PACKED | zeros, {}), message)
+
+
+@pytest.mark.parametrize("tensors", [PACKED, FP8], ids=["words", "bytes"])
+def test_order_of_activations(tmp_path, tensors):
+    g_idx = {"w.weight_g_idx": ("I32", np.zeros(COLUMNS, np.int32))}
+    refused(file(tmp_path, tensors | g_idx, {}), "w: weight_g_idx must be missing: groups must ho")
+
+
+def test_tiles_of_modelopt(tmp_path):
+    """Tiles of 128 x 128, two along the rows and three along the columns."""
+    codes, scales = FP8["w.weight"][1], FP8["w.weight_scale"][1]
+    values = codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    want = values * scales.reshape(2, 3).repeat(128, axis=0).repeat(128, axis=1)
+    np.testing.assert_array_equal(Checkpoint(file(tmp_path, FP8))["w"].dequantize(), want)
+
+
+def test_two_scales_of_inputs(tmp_path):
+    inputs = {f"w.{end}": floats(COLUMNS) for end in ("pre_quant_scale", "_weight_act_pre_scale")}
+    path = file(tmp_path, INT4 | inputs)
+    refused(path, "w: scales of inputs must be one of w.pre_quant_scale and w._weight_act_pre_sca")
+
+
+def test_shapes_below_zero(tmp_path):
+    path = file(tmp_path, {"w.weight": floats(2, 4)})
+    path.write_bytes(path.read_bytes().replace(b"[2, 4]", b"[-2,-4]", 1))
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little") + 1
+    path.write_bytes(size.to_bytes(8, "little") + data[8:])
+    message = "it must be a safetensors file: w.weight must have a shape of whole numbers, not [-2,"
+    refused(path, message)

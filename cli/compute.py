@@ -283,6 +283,8 @@ def _print_several(computed: Sequence[Computed]) -> None:
     rows = list(zip(places, *columns, strict=True))
     is_equal = [len({bits for _, bits in results}) == 1 for _, *results in rows]
     differ = [row for row, equal in zip(rows, is_equal, strict=True) if not equal]
+    if len({(one.about["a"], one.about["b"]) for one in computed}) > 1:
+        print(f"{'operands':12}not the same for all: --format and --scales make them so")
     print(f"{'result':12}{_size(shape)}, float32; {len(differ)} of {len(rows)} differ\n")
     print(f"{'':12}{''.join(f'{one.name:28}' for one in computed)}".rstrip())
     same = [row for row, equal in zip(rows, is_equal, strict=True) if equal]

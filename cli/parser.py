@@ -40,6 +40,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     otherwise: str | None = None
+    _given: Sequence[str] = ()
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"formatter_class": Formatter, **options})
@@ -48,6 +49,7 @@ class Parser(argparse.ArgumentParser):
         """The arguments, and no others: these are an error, which names the help of this parser."""
         if self.otherwise is not None and args is not None and _names_none(args):
             args = [self.otherwise, *args]
+        self._given = args or ()
         found, others = super().parse_known_args(args, namespace)
         if others:  # said here, and not by the parser above, whose help has not the options
             options = [flag for action in self._actions for flag in action.option_strings]
@@ -60,8 +62,21 @@ class Parser(argparse.ArgumentParser):
         choice = CHOICE.search(message)
         if choice is not None:
             message += nearest(choice[1], re.findall(r"'(.*?)'", choice[2]))
+        if "required: FILE" in message:
+            message += self._taken()
         message = with_nearest(message)
         self.exit(2, f"mxdot: error: {one_line(message)} (see {self.prog} --help)\n")
+
+    def _taken(self) -> str:
+        """Which option has taken the words that were meant as files, if one may have."""
+        greedy = {
+            flag
+            for action in self._actions
+            if action.nargs == "+"
+            for flag in action.option_strings
+        }
+        flag = next((word for word in self._given if word in greedy), None)
+        return "" if flag is None else f"; {flag} takes all words after it, so FILE comes first"
 
 
 def _names_none(args: Sequence[str]) -> bool:

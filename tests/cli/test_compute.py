@@ -42,6 +42,15 @@ def computed(capsys, files, *arguments):
     return np.load(path)
 
 
+def test_accumulators_that_take_other_operands(capsys, files):
+    operands = [files / "a.npy", files / "b.npy"]
+    for scales, differ in ([], True), (["--scales", "none"], False):
+        command = ["compute", *operands, "--accumulator", "hopper,exact", *scales]
+        status, out, _ = run(capsys, *command)
+        assert status == 0
+        assert ("operands    not the same for all: --format and --scales" in out) == differ
+
+
 def test_several_machines_next_to_each_other(capsys, files):
     operands = [files / "a.npy", files / "b.npy"]
     names = "h100-bf16", "mi300x-bf16"
@@ -244,6 +253,10 @@ def test_many_results_are_cut(capsys, tmp_path):
         ("--machine ada a.npy -o a.csv", "output must end with .npz or .npy, not "),
         ("--machine ada --accumulator exact a.npy", "argument --accumulator: not allowed with"),
         ("a.npy", "one of the arguments --machine --accumulator is required"),
+        (
+            "--machine ada --scales block a.npy b.npy",
+            "the following arguments are required: FILE; --scales takes all words after it, so",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line(capsys, files, monkeypatch, arguments, message):

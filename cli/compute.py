@@ -90,7 +90,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S",
         help="block: an E8M0 scale per block, by the quantiser of docs/numerics.md, 2; none: "
         "scales of 1; or files of scale codes of a and of b, (rows, blocks), for operands that are "
-        "codes (default: block for values in FP8, FP6, FP4 and INT8, except where a machine takes "
+        "codes (default: block for values in formats of MX, except where a machine takes "
         "no scales of blocks; else none)",
     )
     group.add_argument(

@@ -126,14 +126,17 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
     from tokenizers import Tokenizer
 
     try:
-        reader: Any = Tokenizer.from_buffer(read_bytes(tokenizer, LARGEST_JSON))
-    except Exception as error:  # the library's own kind has no name
-        raise ValueError(f"text needs {tokenizer}, a tokenizer: {_reason(error)}") from None
-    try:
-        return reader.encode(read_text(path, LARGEST_TEXT)).ids
+        text = read_text(path, LARGEST_TEXT)
     except (OSError, UnicodeDecodeError) as error:
         reason = _reason(error)
         raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {reason}") from None
+    try:
+        reader: Any = Tokenizer.from_buffer(read_bytes(tokenizer, LARGEST_JSON))
+    except Exception as error:  # the library's own kind has no name
+        raise ValueError(
+            f"text needs {tokenizer}, a tokenizer: {_reason(error)}; --tokens takes integers"
+        ) from None
+    return reader.encode(text).ids
 
 
 def _reason(error: Exception) -> object:

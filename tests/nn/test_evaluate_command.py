@@ -473,7 +473,8 @@ def test_damaged_index(saved, index, said, capsys):
         (["--length", "65"], "length must be at most 64, the model's positions, not 65"),
         (["--skip", "nothing", *SHORT], "skip must name layers of the model"),
         (["--text", "a", "--tokens", "b"], "text and tokens exclude each other"),
-        (["--text", "a"], "tokenizer.json, a tokenizer: No such file or directory"),
+        (["--text", "text"], "tokenizer.json, a tokenizer: No such file or directory; --tokens"),
+        (["--text", "none"], "text must be a file in UTF-8, not 'none': No such file or directory"),
         (["--tokens", "none.npy"], "not 'none.npy': No such file or directory"),
         (["--tokens", "pickle.npy"], "tokens must be a .npy file, not 'pickle.npy'"),
         (["--tokens", "floats.npy"], "tokens must be integers (sequences, length)"),
@@ -484,6 +485,7 @@ def test_damaged_index(saved, index, said, capsys):
 )
 def test_refused_options(saved, options, said, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("a")
     np.save("pickle.npy", np.array([[print]], dtype=object), allow_pickle=True)
     np.save("floats.npy", np.ones((2, 2)))
     np.save("large.npy", np.array([[0, VOCABULARY]]))

@@ -356,7 +356,7 @@ def test_modelopt_writes(tmp_path, monkeypatch, config, layout):
         if "INT4" in config:  # the library packs bfloat16, whose ties can be other ones
             same = torch.isclose(got, values[name], rtol=2**-20, atol=0)
             assert same.float().mean() > 0.998, name
-            step = parts["weight_scale"].float().repeat_interleave(128, dim=1)
+            step = tensors[f"{name}.weight_scale"].float().repeat_interleave(128, dim=1)
             assert ((got - values[name]).abs() <= 1.001 * step).all(), name
         else:
             # NVFP4: the library rounds the product of both scales first.

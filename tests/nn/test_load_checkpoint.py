@@ -291,6 +291,7 @@ def test_scales_of_inputs_have_no_place(stored):
 
 def test_scales_of_inputs_are_read_once(stored, monkeypatch):
     path, reads, read = stored("int-quantized"), [], Checkpoint.input_scales.fget
+    assert read is not None
 
     def counted(checkpoint):
         reads.append(checkpoint)

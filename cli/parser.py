@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"mxdot: error: {one_line(message)} (see {self.prog} --help)\n")
 
     def _taken(self) -> str:
-        """Which option has taken the words that were meant as files, if one may have."""
+        """Name of the option that may have taken the files; empty text without one."""
         greedy = {
             flag
             for action in self._actions

@@ -140,7 +140,7 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
 
 
 def _reason(error: Exception) -> object:
-    """What the system says of a file, without its name."""
+    """Message of the system about a file, without the name of the file."""
     return getattr(error, "strerror", None) or error
 
 

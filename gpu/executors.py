@@ -26,6 +26,7 @@ SCHEME_DEQUANTIZE = {
     "triton": ".kernels.scheme_dequantize",
     "torch": ".tensors.scheme_dequantize",
 }
+SCHEME_VALUES = {"triton": ".kernels.scheme_values", "torch": ".schemes.quantized_values"}
 SCHEME_QUANTIZE = {"triton": ".kernels.scheme_quantize", "torch": ".schemes.quantize"}
 QUANTIZE_REGROUPED = {
     "triton": ".kernels.quantize_regrouped",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..gpu import checks, executors
+from ..gpu import checks, executors, repeated
 from ..gpu.ops import block_scaled, few_rows, float8
 from ..gpu.schemes import PackedWeights, int8
 from ..gpu.tensors.container import Container, alike, holds_codes
@@ -110,6 +110,7 @@ class MXLinear(nn.Linear):
         ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
         """
         flag("keep_weight", keep_weight)
+        repeated.share_when_compiled()
         whole = not checks.is_dtensor(self.weight)
         if self.keeps_weight and not (keep_weight or whole):
             raise ValueError("keep_weight must be True of a weight that is a DTensor, not False")

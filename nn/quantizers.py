@@ -25,6 +25,7 @@ from ..gpu.ops.quantized_values import quantized_values
 from ..gpu.ops.regroup import Regrouped, regroup
 from ..gpu.ops.unscaled import unscaled
 from ..gpu.schemes import PackedWeights, ScaledTensor
+from ..gpu.schemes.quantized_values import scheme_values
 from ..gpu.tensors.formats import exponent32, power32
 from ..gpu.tensors.mx import MXTensor
 from ..gpu.tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
@@ -245,6 +246,10 @@ class SchemeQuantizer:
     ) -> Tensor:
         if transposed and self.once:
             return self.values(x.T, False, limit, dtype).T
+        if x.is_cuda and self.limits is limit is None and self.rounding == "nearest_even":
+            return scheme_values(whole_groups(x, self.scheme, self.columns), self.text, dtype)[
+                : x.shape[0], : x.shape[1]
+            ]
         return self._values(self.codes(x, limit), *x.shape, dtype)
 
     def codes(self, x: Tensor, limit: Tensor | None = None) -> ScaledTensor:

@@ -4,7 +4,9 @@ Reading the codes is the work: programs share out tiles of rows and parts of K, 
 multiprocessor has loads in flight, and a second kernel adds up the parts. A program is one warp
 with a small tile: warps of one program would wait for one another. 4-bit codes are read four at a
 time; each of the four makes a matrix, which every fourth column of x multiplies, so that nothing is
-put side by side.
+put side by side. With several rows nothing moves from one thread to another: a thread reads 32
+columns of a row, and the same of a row of x. The tensor core wants of each 16 columns 4 in a
+thread, but a sum does not depend on the order of its columns.
 """
 
 from collections.abc import Sequence
@@ -78,11 +80,20 @@ class Tile(NamedTuple):
     stages: int
 
 
-# For one row, by the bits of a code; for more rows, by whether groups are shorter than NARROW.
+# For one row, by the bits of a code; for more rows, by whether groups are shorter than NARROW, or
+# of 4-bit codes.
 VECTOR = {8: Tile(4, 512, 1, 4), 4: Tile(4, 1024, 1, 3)}
 MATRIX = {False: Tile(16, 256, 1, 3), True: Tile(16, 128, 1, 4)}
 NARROW = 32
+PACKED, PACKED_PROGRAMS = Tile(32, 128, 1, 1), 12
 SMALL_VECTOR, SMALL_MATRIX = Tile(16, 64, 1, 1), Tile(16, 32, 1, 1)  # for the interpreter
+
+
+# PTX: eight columns of x in four registers to pairs four columns apart.
+PAIRS = """{
+prmt.b32 $0, $4, $6, 0x5410; prmt.b32 $1, $4, $6, 0x7632;
+prmt.b32 $2, $5, $7, 0x5410; prmt.b32 $3, $5, $7, 0x7632;
+}"""
 
 
 class Scale(NamedTuple):
@@ -207,13 +218,16 @@ def run(request: "FewRows") -> Tensor:
     n, length = request.weights.shape
     m = len(x)
     vector, small = m == 1, device.interpreted()
+    packed = made.bits == 4 and not vector
     if small:
         tile, programs = (SMALL_VECTOR if vector else SMALL_MATRIX), INTERPRETED_PROGRAMS
     else:
         narrow = made.levels[-1][3] < NARROW
         tile = VECTOR[made.bits] if vector else MATRIX[narrow]
         properties = torch.cuda.get_device_properties(request.device)
-        programs = properties.multi_processor_count * PROGRAMS
+        programs = properties.multi_processor_count * (PACKED_PROGRAMS if packed else PROGRAMS)
+    if packed:
+        tile = PACKED
     if not n:
         return torch.empty((m, n), dtype=request.out_dtype, device=x.device)
     tiles, steps = triton.cdiv(n, tile.rows), triton.cdiv(length, tile.columns)
@@ -223,44 +237,53 @@ def run(request: "FewRows") -> Tensor:
     levels = [(_scale(*level, length), level[1]) for level in made.levels]
     inner = levels[-1]
     outer = levels[0] if len(levels) == 2 else (None, inner[1])
-    each, codes, words, convert = 1, made.codes, x, None
-    if made.bits == 4:
-        each, codes = 4, made.codes.view(torch.uint16)
-        words = x.flatten()
-        if words.data_ptr() % (4 * x.itemsize):  # no address of a word of four columns
-            words = words.clone()
-        words = words.view(WORDS[x.itemsize])
-        if _converts(made, inner[0], x):
-            convert = E2M1_CONVERSION
-    _multiply[(tiles, parts)](
-        words,
-        codes,
-        outer[1],
-        inner[1],
-        request.scales,
-        sums,
-        m,
-        n,
-        length,
-        OUTER=outer[0],
-        INNER=inner[0],
-        SCALE=Codes.of(made.levels[-1][0], x.device) if inner[0].form == "codes" else None,
-        FORMAT=Codes.of(made.element, x.device),
-        EACH=each,
-        CONVERT=convert,
-        PER_ROW=request.scales is not None and request.scales.numel() > 1,
-        X=_codes_of(x),
-        TYPE=_multiplied_type(made, inner[0], x),
-        M=MOST_ROWS,
-        VECTOR=vector,
-        ROWS=tile.rows,
-        COLUMNS=tile.columns,
-        STAGES=tile.stages,
-        num_warps=tile.warps,
-    )
+    tensors = outer[1], inner[1], request.scales, sums, m, n, length
+    constants = {
+        "OUTER": outer[0],
+        "INNER": inner[0],
+        "SCALE": Codes.of(made.levels[-1][0], x.device) if inner[0].form == "codes" else None,
+        "FORMAT": Codes.of(made.element, x.device),
+        "CONVERT": E2M1_CONVERSION if made.bits == 4 and _converts(made, inner[0], x) else None,
+        "PER_ROW": request.scales is not None and request.scales.numel() > 1,
+        "TYPE": _multiplied_type(made, inner[0], x),
+        "ROWS": tile.rows,
+        "COLUMNS": tile.columns,
+    }
+    codes = made.codes if made.bits == 8 else made.codes.view(torch.uint16)
+    if packed:
+        pairs = x.itemsize == 2 and not small
+        _multiply_packed[(tiles, parts)](
+            _aligned(x, 16).view(torch.int32) if pairs else x,
+            codes,
+            *tensors,
+            **constants,
+            PAIRS=PAIRS if pairs else None,
+            M=8 if m <= 8 else MOST_ROWS,
+            WHOLE_STEPS=length % tile.columns == 0,
+            num_warps=tile.warps,
+        )
+    else:
+        words = x if made.bits == 8 else _aligned(x.flatten(), 4 * x.itemsize)
+        _multiply[(tiles, parts)](
+            words if made.bits == 8 else words.view(WORDS[x.itemsize]),
+            codes,
+            *tensors,
+            **constants,
+            EACH=1 if made.bits == 8 else 4,
+            X=_codes_of(x),
+            M=MOST_ROWS,
+            VECTOR=vector,
+            STAGES=tile.stages,
+            num_warps=tile.warps,
+        )
     if parts > 1:
         _add_up[(triton.cdiv(m * n, SUMS),)](sums, out, m * n, parts, SIZE=SUMS, num_warps=2)
     return out
+
+
+def _aligned(x: Tensor, size: int) -> Tensor:
+    """`x` at an address that is a multiple of `size`."""
+    return x.clone() if x.data_ptr() % size else x
 
 
 @triton.jit
@@ -434,6 +457,27 @@ def _multiply(
         result = tl.sum(total, axis=1)[:, None] + tl.zeros((ROWS, M), tl.float32)
     else:
         result = total
+    _store(result, row, line, m, n, outer, inner, of_x, sums, OUTER, INNER, SCALE, PER_ROW)
+
+
+@triton.jit
+def _store(
+    result,
+    row,
+    line,
+    m,
+    n,
+    outer,
+    inner,
+    of_x,
+    sums,
+    OUTER: tl.constexpr,
+    INNER: tl.constexpr,
+    SCALE: tl.constexpr,
+    PER_ROW: tl.constexpr,
+):
+    """Write the sums (rows, lines) of a part of K, times the scales of whole rows."""
+    there = row < n
     if INNER.whole:
         whole = tl.load(inner + row // INNER.height, mask=there, other=0)
         result *= _scale_at(whole, INNER, SCALE)[:, None]
@@ -443,9 +487,138 @@ def _multiply(
     if of_x is not None:
         scale = tl.load(of_x + line * PER_ROW, mask=line < m, other=1.0)
         result *= scale[None, :]
-    at = (part * m + line)[None, :].to(tl.int64) * n + row[:, None]
+    at = (tl.program_id(1) * m + line)[None, :].to(tl.int64) * n + row[:, None]
     written = there[:, None] & (line < m)[None, :]
     tl.store(sums + at, result.to(sums.dtype.element_ty), mask=written)
+
+
+# Packed codes and several rows --------------------------------------------------------------------
+
+
+@triton.jit
+def _thread_scales(scales, row, step, length, INNER: tl.constexpr, COLUMNS: tl.constexpr):
+    """Stored scales of a step, (threads, rows of a thread, scales of its columns).
+
+    row: (threads, rows of a thread). Threads come first, for the compiler to load a thread's own.
+    """
+    LANE: tl.constexpr = COLUMNS // 4
+    GROUPS: tl.constexpr = max(1, LANE // INNER.width)
+    across = length // INNER.width
+    first = (step * COLUMNS + tl.arange(0, 32) % 4 * LANE) // INNER.width
+    group = first[:, None, None] + tl.arange(0, GROUPS)[None, None, :]
+    at = (row // INNER.height).to(tl.int64)[:, :, None] * across + group
+    return tl.load(scales + at, mask=group < across, other=0)
+
+
+@triton.jit
+def _over_words(scale, WORDS: tl.constexpr):
+    """Scales (threads, rows, groups) of the words (rows, threads * WORDS)."""
+    THREADS: tl.constexpr = scale.shape[0]
+    R: tl.constexpr = scale.shape[1]
+    GROUPS: tl.constexpr = scale.shape[2]
+    of_row = tl.permute(scale, (1, 0, 2))[:, :, :, None]
+    wide = tl.broadcast_to(of_row, (R, THREADS, GROUPS, WORDS // GROUPS))
+    return tl.reshape(wide, (R, THREADS * WORDS))
+
+
+@triton.jit
+def _columns(x, M: tl.constexpr, COLUMNS: tl.constexpr, PAIRS: tl.constexpr, TYPE: tl.constexpr):
+    """The columns (COLUMNS, M) of x (M / 8, parts of a thread, (row, thread, part)).
+
+    They are in the order (part of a thread's columns; bit 1 of the place in it; thread; bits 0, 2):
+    four lie together in a thread, as where the compiler multiplies what were 8-bit codes.
+    """
+    PARTS: tl.constexpr = COLUMNS // 32
+    if PAIRS is None:  # the last axes: row, thread, bits 2, 1, 0
+        bits = tl.reshape(x.to(TYPE), (M // 8, PARTS, 8, 4, 2, 2, 2))
+        return tl.reshape(tl.permute(bits, (1, 5, 3, 6, 4, 0, 2)), (COLUMNS, M))
+    else:
+        low, high = tl.inline_asm_elementwise(
+            PAIRS, "=r,=r,=r,=r,r,r,r,r", [x], dtype=(TYPE.value,) * 2, is_pure=True, pack=4
+        )
+        # The last axes: row, thread, bits 0, 2; bit 1.
+        bits = tl.reshape(tl.join(low, high), (M // 8, PARTS, 8, 4, 2, 2, 2))
+        return tl.reshape(tl.permute(bits, (1, 6, 3, 4, 5, 0, 2)), (COLUMNS, M))
+
+
+@triton.jit
+def _multiply_packed(
+    x,
+    words,
+    outer,
+    inner,
+    of_x,
+    sums,
+    m,
+    n,
+    length,
+    OUTER: tl.constexpr,
+    INNER: tl.constexpr,
+    SCALE: tl.constexpr,
+    FORMAT: tl.constexpr,
+    CONVERT: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    TYPE: tl.constexpr,
+    PAIRS: tl.constexpr,
+    M: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WHOLE_STEPS: tl.constexpr,
+):
+    EACH: tl.constexpr = COLUMNS // 4  # words of a row, of four codes each, and columns of a thread
+    WORDS: tl.constexpr = EACH // 4  # of a row that a thread reads
+    R: tl.constexpr = ROWS // 8  # rows of a thread
+    # Words of codes: (rows of a thread, (row of 8, thread, word)).
+    i, part = tl.arange(0, 8 * EACH)[None, :], tl.arange(0, R)
+    row_of_word, column = part[:, None] * 8 + i // EACH, i % EACH
+    # Values of x, two to a word or one: (rows of a thread, part, (row of 8, thread, column)).
+    WIDE: tl.constexpr = 1 if PAIRS is None else 2
+    PART: tl.constexpr = 8 // WIDE
+    ZERO: tl.constexpr = 0.0 if PAIRS is None else 0
+    j = tl.arange(0, 32 * PART)[None, None, :]
+    line_of_value = tl.arange(0, M // 8)[:, None, None] * 8 + j // (4 * PART)
+    place = tl.arange(0, EACH // 8)[None, :, None]
+    column_of_value = (j // PART % 4 * EACH + place * 8) // WIDE + j % PART
+    begin, steps = tl.program_id(0) * ROWS, tl.cdiv(length, COLUMNS)
+    across = length // 4
+    if WHOLE_STEPS:
+        across = steps * EACH
+    start = tl.program_id(1) * steps // tl.num_programs(1)
+    stop = (tl.program_id(1) + 1) * steps // tl.num_programs(1)
+    of_words = words + begin.to(tl.int64) * across
+    at_word = row_of_word * across + column
+    at_value = line_of_value * (length // WIDE) + column_of_value
+    read, used = begin + row_of_word < n, line_of_value < m
+    row_of_thread = begin + part[None, :] * 8 + tl.arange(0, 32)[:, None] // 4
+    row_of_thread = tl.minimum(row_of_thread, n - 1)
+    total = tl.zeros((ROWS, M), tl.float32)
+    stored = inner
+    if not INNER.whole:
+        stored = _thread_scales(inner, row_of_thread, start, length, INNER, COLUMNS)
+    first = start * EACH
+    code = tl.load(of_words + first + at_word, mask=read & (first + column < across), other=0)
+    for step in tl.range(start, stop, num_stages=1):
+        # Codes and scales are loaded a step ahead, into registers.
+        first = (step + 1) * EACH
+        later = tl.load(of_words + first + at_word, mask=read & (first + column < across), other=0)
+        inside = used
+        if not WHOLE_STEPS:
+            inside = used & (step * (COLUMNS // WIDE) + column_of_value < length // WIDE)
+        values = tl.load(x + step * (COLUMNS // WIDE) + at_value, mask=inside, other=ZERO)
+        if INNER.whole:
+            scale = tl.full((R, 8 * EACH), 1.0, tl.float32)
+        else:
+            scale = _over_words(_scale_at(stored, INNER, SCALE), WORDS)
+            stored = _thread_scales(inner, row_of_thread, step + 1, length, INNER, COLUMNS)
+        v = _values(code, scale, FORMAT, INNER.whole, 4, CONVERT, TYPE)
+        made = tl.join(tl.join(v[0], v[2]), tl.join(v[1], v[3])).to(TYPE)
+        # Axes: 8 rows; row; thread, eight codes, bit 2; bits 1, 0.
+        made = tl.reshape(made, (R, 8, 4, WORDS // 2, 2, 2, 2))
+        made = tl.reshape(tl.permute(made, (0, 1, 3, 5, 2, 6, 4)), (ROWS, COLUMNS))
+        total = tl.dot(made, _columns(values, M, COLUMNS, PAIRS, TYPE), total)
+        code = later
+    row, line = begin + tl.arange(0, ROWS), tl.arange(0, M)
+    _store(total, row, line, m, n, outer, inner, of_x, sums, OUTER, INNER, SCALE, PER_ROW)
 
 
 @triton.jit

@@ -1,8 +1,9 @@
 """Schemes of two levels, NVFP4 among them: a float32 scale of the tensor, 8-bit scales of groups.
 
-Used by `scheme_quantize`. One launch finds the largest magnitude, one makes scales and codes, and
-the random words of stochastic rounding where a seed and an offset are given. Every program of a
-small tensor finds the largest magnitude itself, and one launch is enough.
+Used by `scheme_quantize`, and the executor ``triton`` of `mxdot::scheme_values`. One launch finds
+largest magnitudes, one makes scales and codes, or their values, and the random words of stochastic
+rounding where a seed and an offset are given. Every program of a small tensor finds the largest
+magnitude itself, and one launch is enough.
 """
 
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from torch import Tensor
 from ...model.formats import FLOAT32, FloatFormat
 from ...model.schemes.grouping import grid_shape
 from ...model.schemes.rules import AMAX
+from . import device
 from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import Codes, decode
 from .launch import Launch
-from .scheme_rows import LARGEST_BITS, Element, element_code
+from .scheme_rows import LARGEST_BITS, TINY, Element, element_code
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -29,6 +31,7 @@ TILE, SMALL_TILE = 4096, 512  # elements of a program
 SMALL = 2**18  # elements of a tensor
 MOST_ALONE = 2**14  # elements that each program looks at
 WARPS_ALONE = 8
+MOST_PARTS = 512  # programs that look for the largest magnitude
 MOST_COLUMNS = 1024  # of a group
 MOST_STEPS = 512  # of an element from zero to the largest: with 32 more bits float64 has them
 OF_WORDS, OF_SEED = 1, 2  # sources of random words; 0 for none
@@ -67,8 +70,13 @@ def _takes_words(request: "SchemeQuantization") -> bool:
     )
 
 
-def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
-    """The work for requests like this one: codes and scales of x, by words where there are some."""
+def prepare(
+    request: "SchemeQuantization", dtype: torch.dtype | None = None
+) -> Callable[..., list[Tensor]]:
+    """The work for requests like this one: codes and scales of x, by words where there are some.
+
+    dtype: of values in place of codes and scales.
+    """
     scheme, shape, where = request.scheme, request.x.shape, request.device
     element, inner = scheme.elements[0], scheme.levels[1]
     height, width = inner.granularity.rows, inner.granularity.columns
@@ -84,8 +92,9 @@ def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
     tile = SMALL_TILE if size <= SMALL else TILE
     constants = {"HEIGHT": height, "WIDTH": width, "GROUPS": max(1, tile // (height * width))}
     alone = height == 1 and size <= MOST_ALONE
-    grid = (triton.cdiv(groups, constants["GROUPS"]),)
-    find = Launch(_find_largest, grid, **constants)
+    tiles = triton.cdiv(groups, constants["GROUPS"])
+    grid, parts = (tiles,), min(tiles, MOST_PARTS)
+    find = Launch(_find_largest, (parts,), **constants)
     make = Launch(
         _make_codes,
         grid,
@@ -98,6 +107,9 @@ def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
         CODES=Codes.of(inner.format, where),
         RANDOM=random,
         ALL=triton.next_power_of_2(size) // width if alone else 0,
+        PARTS=triton.next_power_of_2(parts),
+        VALUES=None if dtype is None else Codes.of(element, where),
+        FUSED=not device.interpreted(),
         num_warps=WARPS_ALONE if alone else 4,
     )
     outer_shape, scales_shape = (
@@ -107,13 +119,17 @@ def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
     def work(x: Tensor, words: Tensor | None = None) -> list[Tensor]:
         largest = x
         if not alone:
-            largest = torch.zeros(1, dtype=torch.int32, device=where)
+            largest = torch.empty(parts, dtype=torch.int32, device=where)
             find(x, largest, groups, columns)
+        source = largest if words is None else words
+        if dtype is not None:
+            values = torch.empty(shape, dtype=dtype, device=where)
+            make(x, source, largest, values, values, values, groups, columns, parts)
+            return [values]
         codes = torch.empty(shape, dtype=torch.uint8, device=where)
         outer = torch.empty(outer_shape, dtype=torch.float32, device=where)
         scales = torch.empty(scales_shape, dtype=torch.uint8, device=where)
-        source = largest if words is None else words
-        make(x, source, largest, codes, outer, scales, groups, columns)
+        make(x, source, largest, codes, outer, scales, groups, columns, parts)
         return [codes, outer, scales]
 
     return work
@@ -121,6 +137,7 @@ def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]]:
 
 @triton.jit
 def _places(
+    tile,
     groups,
     columns,
     HEIGHT: tl.constexpr,
@@ -128,9 +145,9 @@ def _places(
     GROUPS: tl.constexpr,
     EACH: tl.constexpr = 1,
 ):
-    """Groups of a program, a mask of the groups that exist, and the places of their elements, of
+    """Groups of a tile, a mask of the groups that exist, and the places of their elements, of
     every EACH-th one of a row."""
-    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    group = tile * GROUPS + tl.arange(0, GROUPS)
     across = columns // WIDTH
     row = group // across * HEIGHT
     first = row.to(tl.int64) * columns + group % across * WIDTH
@@ -164,9 +181,13 @@ def _find_largest(
     WIDTH: tl.constexpr,
     GROUPS: tl.constexpr,
 ):
-    _, there, at = _places(groups, columns, HEIGHT, WIDTH, GROUPS)
-    most = _magnitudes(tl.load(x + at, mask=there[:, None, None], other=0.0).to(tl.float32))
-    tl.atomic_max(largest, tl.max(tl.where(most >= INFINITY32, 0, most), axis=0))
+    """The largest finite magnitude of the tiles that a program has, its bits."""
+    largest_of_it = tl.zeros((GROUPS,), tl.int32)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(groups, GROUPS), tl.num_programs(0)):
+        _, there, at = _places(tile, groups, columns, HEIGHT, WIDTH, GROUPS)
+        most = _magnitudes(tl.load(x + at, mask=there[:, None, None], other=0.0).to(tl.float32))
+        largest_of_it = tl.maximum(largest_of_it, tl.where(most >= INFINITY32, 0, most))
+    tl.store(largest + tl.program_id(0), tl.max(largest_of_it, axis=0))
 
 
 @triton.jit
@@ -174,7 +195,7 @@ def _seeded_words(
     seed, groups, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr
 ):
     """int64 words from 0 to 2^32 - 1 of a program's elements, as `seeded_words` has them."""
-    _, _, at = _places(groups, columns, HEIGHT, WIDTH, GROUPS, 4)
+    _, _, at = _places(tl.program_id(0), groups, columns, HEIGHT, WIDTH, GROUPS, 4)
     counter, offset = at // 4, tl.load(seed + 1)
     low, high = (counter & 0xFFFFFFFF).to(tl.uint32), (counter >> 32).to(tl.uint32)
     other_low = (offset & 0xFFFFFFFF).to(tl.uint32) + low * 0
@@ -218,6 +239,7 @@ def _make_codes(
     scales,
     groups,
     columns,
+    parts,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     GROUPS: tl.constexpr,
@@ -229,15 +251,21 @@ def _make_codes(
     CODES: tl.constexpr,
     RANDOM: tl.constexpr,
     ALL: tl.constexpr,
+    PARTS: tl.constexpr,
+    VALUES: tl.constexpr,
+    FUSED: tl.constexpr,
 ):
     if ALL:
         amax = _largest_of_all(x, groups, WIDTH, ALL)
     else:
-        amax = tl.load(largest).to(tl.float32, bitcast=True)
+        part = tl.arange(0, PARTS)
+        bits = tl.max(tl.load(largest + part, mask=part < parts, other=0), axis=0)
+        amax = bits.to(tl.float32, bitcast=True)
     ratio = tl.div_rn(amax, tl.full((), ROOM, tl.float32)).to(tl.int32, bitcast=True)
     whole = tl.minimum(tl.maximum(ratio, 1), LARGEST_BITS).to(tl.float32, bitcast=True)
-    tl.store(outer, whole)
-    group, there, at = _places(groups, columns, HEIGHT, WIDTH, GROUPS)
+    if VALUES is None:
+        tl.store(outer, whole)
+    group, there, at = _places(tl.program_id(0), groups, columns, HEIGHT, WIDTH, GROUPS)
     value = tl.load(x + at, mask=there[:, None, None], other=0.0).to(tl.float32)
     most = _magnitudes(value)
     poisoned = most >= INFINITY32
@@ -246,10 +274,20 @@ def _make_codes(
     near = (most.to(tl.float64) / room).to(tl.float32)
     code = element_code(most, near, room, 0, SCALE, False).to(tl.int32)
     code = tl.maximum(code, 1)  # no scale is zero
-    tl.store(scales + group, tl.where(poisoned, NAN, code).to(tl.uint8), mask=there)
-    scale = decode(code.to(tl.uint8), CODES).to(tl.float64) * whole.to(tl.float64)
+    if VALUES is None:
+        tl.store(scales + group, tl.where(poisoned, NAN, code).to(tl.uint8), mask=there)
+    of_group = decode(code.to(tl.uint8), CODES)
+    scale = of_group.to(tl.float64) * whole.to(tl.float64)
     value = tl.where(poisoned[:, None, None], 0.0, value)
-    if RANDOM == 0:
+    if RANDOM == 0 and FUSED:
+        up = tl.where(whole < TINY, 1.0 / TINY, 1.0)
+        base, value = whole * (up / ELEMENT.unit), value * up
+        high = of_group * base
+        low = tl.fma(of_group, base, -high)
+        near = value * (1.0 / high)[:, None, None]
+        rules = high[:, None, None], 0, ELEMENT, True, low[:, None, None]
+        made = element_code(value, near, *rules)
+    elif RANDOM == 0:
         near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, None, None]).to(tl.float32)
         made = element_code(value, near, (scale / ELEMENT.unit)[:, None, None], 0, ELEMENT, False)
     else:
@@ -258,4 +296,7 @@ def _make_codes(
         else:
             word = _seeded_words(words, groups, columns, HEIGHT, WIDTH, GROUPS)
         made = _stochastic_code(value, scale[:, None, None], word, ELEMENT)
+    if VALUES is not None:
+        made = decode(made, VALUES) * tl.where(poisoned, float("nan"), of_group)[:, None, None]
+        made = (made * whole).to(codes.dtype.element_ty)
     tl.store(codes + at, made, mask=there[:, None, None])

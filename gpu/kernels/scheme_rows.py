@@ -1,8 +1,9 @@
 """Codes of quotients without a division, and schemes with one float32 scale per row.
 
-Used by `scheme_quantize`. Rows with one scale take one launch for extremes, scales and codes, and a
-row stays in registers unless it is too long. With a float32 scale one fused multiplication and
-addition gives the sign of value - midpoint x scale, where float64 takes four conversions.
+Used by `scheme_quantize`, and for values by `mxdot::scheme_values`. Rows with one scale take one
+launch for extremes, scales and codes, and a row stays in registers unless it is too long. With a
+float32 scale one fused multiplication and addition gives the sign of value - midpoint x scale,
+where float64 takes four conversions.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from ...model.formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
 from . import device
 from .arithmetic import BIAS32, FRACTION32, INFINITY32
+from .decode import Codes, decode
 from .launch import Launch
 
 if TYPE_CHECKING:
@@ -80,8 +82,10 @@ def is_plain(scheme: Scheme) -> bool:
     return level.format == FLOAT32 and unit == 1 and not (inner or scheme.zero_point)
 
 
-def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
-    """The work for requests like this one: codes and scales of x."""
+def prepare(
+    request: "SchemeQuantization", dtype: torch.dtype | None = None
+) -> Callable[[Tensor], list[Tensor]]:
+    """The work for requests like this one: codes and scales of x, or its values of a `dtype`."""
     shape, where, (element, *_) = request.x.shape, request.device, request.scheme.elements
     columns, rows = shape[-1], shape[:-1].numel()
     part = min(LONGEST_PART, triton.next_power_of_2(columns))
@@ -95,10 +99,15 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
         FUSED=not device.interpreted(),  # which rounds a product before it adds
         num_warps=min(MOST_WARPS, max(1, part // of_warp)),
         ELEMENT=Element.of(element),
+        VALUES=None if dtype is None else Codes.of(element, where),
     )
     scale_shape = (*shape[:-1], 1)
 
     def work(x: Tensor) -> list[Tensor]:
+        if dtype is not None:
+            values = torch.empty(shape, dtype=dtype, device=where)
+            launch(x, values, values, columns)
+            return [values]
         codes = torch.empty(shape, dtype=torch.uint8, device=where)
         scales = torch.empty(scale_shape, dtype=torch.float32, device=where)
         launch(x, codes, scales, columns)
@@ -108,13 +117,15 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
 
 
 @triton.jit
-def _beyond(value, middle, scale, FUSED: tl.constexpr):
-    """A number with the sign of value - middle x scale.
+def _beyond(value, middle, scale, low, FUSED: tl.constexpr):
+    """A number with the sign of value - middle x (scale + low).
 
-    FUSED: in float32, rounded once; else exact in float64.
+    FUSED: in float32, each step rounded once: near zero the first is exact. Else exact in float64,
+    without `low`.
     """
     if FUSED:
-        return tl.fma(-middle, scale, value)
+        rest = tl.fma(-middle, scale, value)
+        return rest if low is None else tl.fma(-middle, low, rest)
     else:
         return value.to(tl.float64) - middle.to(tl.float64) * scale
 
@@ -127,14 +138,16 @@ def element_code(
     zero_point,
     ELEMENT: tl.constexpr,
     FUSED: tl.constexpr,
+    low=None,
 ):
     """uint8 codes of float32 `value` / `scale`, nearest even, plus an int32 zero point.
 
-    near: float32, the quotient within a few last places. scale: float64, or float32 and FUSED.
+    near: float32, the quotient within a few last places. scale: float64; or FUSED, and float32
+    without its last bits, which are `low` (None: it has none).
     """
     if ELEMENT.integer:
         below = tl.floor(tl.minimum(tl.maximum(near, -FAR), FAR))
-        rest = _beyond(value, below + 0.5, scale, FUSED)
+        rest = _beyond(value, below + 0.5, scale, low, FUSED)
         digits = below.to(tl.int32)
         digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
         code = tl.minimum(tl.maximum(digits + zero_point, ELEMENT.lowest), ELEMENT.largest) & (
@@ -148,7 +161,7 @@ def element_code(
         unit = ((exponent - M) << FRACTION32).to(tl.float32, bitcast=True)
         inverse = ((exponent * -1 + (2 * BIAS32 + M)) << FRACTION32).to(tl.float32, bitcast=True)
         digits = (size * inverse).to(tl.int32)
-        rest = _beyond(tl.abs(value), (digits.to(tl.float32) + 0.5) * unit, scale, FUSED)
+        rest = _beyond(tl.abs(value), (digits.to(tl.float32) + 0.5) * unit, scale, low, FUSED)
         digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
         # A carry out of the significand runs into the exponent field, as it should.
         code = tl.minimum(digits + ((exponent - LEAST) << M), ELEMENT.largest)
@@ -182,6 +195,7 @@ def _quantize_rows(
     PART: tl.constexpr,
     WHOLE: tl.constexpr,
     FUSED: tl.constexpr,
+    VALUES: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     x += row * columns
@@ -199,11 +213,17 @@ def _quantize_rows(
     ratio = tl.div_rn(amax, tl.full((), ROOM, tl.float32)).to(tl.int32, bitcast=True)
     bits = tl.minimum(tl.maximum(ratio, 1), LARGEST_BITS)
     scale = bits.to(tl.float32, bitcast=True)
-    tl.store(scales + row, tl.where(poisoned, NAN_BITS, bits).to(tl.float32, bitcast=True))
+    stored = tl.where(poisoned, NAN_BITS, bits).to(tl.float32, bitcast=True)
+    if VALUES is None:
+        tl.store(scales + row, stored)
     code = plain_codes(value, scale, poisoned, ELEMENT, FUSED)
+    if VALUES is not None:
+        code = (decode(code, VALUES) * stored).to(codes.dtype.element_ty)
     tl.store(codes + j, code, mask=j < columns)
     if not WHOLE:
         for k in range(PART, columns, PART):
             later = tl.load(x + k + j, mask=k + j < columns, other=0.0).to(tl.float32)
             code = plain_codes(later, scale, poisoned, ELEMENT, FUSED)
+            if VALUES is not None:
+                code = (decode(code, VALUES) * stored).to(codes.dtype.element_ty)
             tl.store(codes + k + j, code, mask=k + j < columns)

@@ -10,6 +10,7 @@ from compare import generator
 from devices import bits, tensor
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import schemes
+from mxdot.gpu.schemes.quantized_values import scheme_values
 from mxdot.model import schemes as model
 from mxdot.model.schemes import SCHEMES, TENSOR, Level, Limits, Scheme, block, scheme
 from scheme_cases import assert_same
@@ -66,6 +67,22 @@ def test_every_scheme(name):
     check(np.abs(x[:, :128]), name)
     if not name.endswith("128x128"):  # a tile that would reach over two matrices
         check(x.reshape(2, 64, 256)[..., ::2], name)
+
+
+@pytest.mark.parametrize("name", ["fp8_e4m3_row", "int8_channel", "nvfp4", "nvfp4_16x16"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_without_codes(name, dtype):
+    x = values(generator("scheme values", name), (256, 512))
+    whole = np.nan_to_num(x, posinf=1.0, neginf=-2.0)
+    for case in (x, whole, x[16:32], x[32:48, :256], whole * np.float32(2.0**-100)):
+        given = tensor(np.ascontiguousarray(case), DEVICE)
+        results = [
+            scheme_values(given, name, dtype, executor).float().cpu()
+            for executor in ("torch", "triton")
+        ]
+        torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)
+    with pytest.raises(ValueError, match="scales must be of rows, or 8-bit floats in one float32"):
+        scheme_values(given, "fp8_e4m3_128x128", dtype, "triton")
 
 
 @pytest.mark.parametrize("name", ["fp8_e4m3_row", "int8_affine_channel", "nvfp4"])

@@ -271,7 +271,9 @@ def _make_codes(
     poisoned = most >= INFINITY32
     most = tl.where(poisoned, 0, most).to(tl.float32, bitcast=True)
     room = whole.to(tl.float64) * INNER_ROOM + tl.zeros((GROUPS,), tl.float64)
-    near = (most.to(tl.float64) / room).to(tl.float32)
+    # Tiny scales are taken 2^64 as large, for float32 to have their last bits.
+    up = tl.where(whole < TINY, 1.0 / TINY, 1.0)
+    near = most * up * (1.0 / (whole * up * INNER_ROOM))
     code = element_code(most, near, room, 0, SCALE, False).to(tl.int32)
     code = tl.maximum(code, 1)  # no scale is zero
     if VALUES is None:
@@ -280,13 +282,11 @@ def _make_codes(
     scale = of_group.to(tl.float64) * whole.to(tl.float64)
     value = tl.where(poisoned[:, None, None], 0.0, value)
     if RANDOM == 0 and FUSED:
-        up = tl.where(whole < TINY, 1.0 / TINY, 1.0)
         base, value = whole * (up / ELEMENT.unit), value * up
         high = of_group * base
         low = tl.fma(of_group, base, -high)
         near = value * (1.0 / high)[:, None, None]
-        rules = high[:, None, None], 0, ELEMENT, True, low[:, None, None]
-        made = element_code(value, near, *rules)
+        made = element_code(value, near, high[:, None, None], 0, ELEMENT, True, low[:, None, None])
     elif RANDOM == 0:
         near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, None, None]).to(tl.float32)
         made = element_code(value, near, (scale / ELEMENT.unit)[:, None, None], 0, ELEMENT, False)

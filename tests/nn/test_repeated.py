@@ -33,7 +33,8 @@ def test_the_compiler_quantises_each_input_once():
     compiled = torch.compile(net, fullgraph=True)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), net(x), rtol=0, atol=0)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        kinds = [torch.profiler.ProfilerActivity.CPU]
+        with torch.profiler.profile(activities=kinds, acc_events=True) as profile:
             compiled(x)
     assert Counter(event.name for event in profile.events())["mxdot::scheme_quantize"] == 2
 

@@ -37,6 +37,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the module; may be repeated",
     )
+    parser.add_argument(
+        "--aim-ps",
+        type=int,
+        metavar="N",
+        help="delay in ps that --effort aims at, whatever it reaches (cells)",
+    )
     parser.add_argument("--no-dsp", action="store_true", help="no multiplier blocks (xilinx, ecp5)")
     parser.add_argument(
         "--sections",
@@ -85,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
         effort=args.effort,
         target_levels=args.target_levels,
         target_ps=args.target_ps,
+        aim_ps=args.aim_ps,
         wires=args.wires,
         dsp=not args.no_dsp,
         sections=args.sections,

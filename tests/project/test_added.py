@@ -72,6 +72,23 @@ def test_a_module_that_is_not_there_is_named(folder):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("raise KeyError('x')", "KeyError: 'x'"),
+        ("(", "SyntaxError: '(' was never closed (broken.py, line 1)"),
+        ("import nix", "ModuleNotFoundError: No module named 'nix'"),
+        ("from os import nix", "ImportError: cannot import name 'nix' from 'os' "),
+    ],
+)
+def test_a_module_that_fails_is_named_in_one_line(folder, text, error):
+    (folder / "broken.py").write_text(text)
+    done = run(folder, "mxdot", "verilog", "--accumulator", "nearest:6", MXDOT_PLUGINS="broken")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    named = f"mxdot: error: MXDOT_PLUGINS names 'broken', which raises {error}"
+    assert done.stderr.startswith(named)
+
+
 def test_without_rtl_it_is_refused_by_name(folder):
     done = run(folder, "mxdot", "verilog", "--accumulator", "nearest:6", MXDOT_PLUGINS="nearest")
     assert "accumulator nearest:6 must have its class Nearest in FAMILIES" in done.stderr

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..model.errors import reason_of
 from ..model.files import read_text
 from ..synth import LARGEST_VERILOG, SYNTHESES
 from .output import add_json_option, check_json_file, is_json_printed, write_json_file
@@ -138,7 +139,7 @@ def _read(path: Path) -> str:
     try:
         return read_text(path, LARGEST_VERILOG, errors="replace")
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def _parameter(text: str) -> tuple[str, str]:

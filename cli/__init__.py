@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..model import OperandsWarning
-from ..model.errors import one_line
+from ..model.errors import one_line, reason_of
 from ..util.runs import own_temporary
 from .completion import complete
 from .examples import add_examples
@@ -92,7 +92,7 @@ def _run(args: argparse.Namespace) -> int:
     except (ImportError, OSError, RuntimeError) as error:  # packages, files; tools that fail
         text = str(error)
         if isinstance(error, OSError) and error.filename is not None:
-            text = f"{error.filename}: {error.strerror}"
+            text = f"{error.filename}: {reason_of(error)}"
         first = (text.splitlines() or [type(error).__name__])[0]
         print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
     return 2

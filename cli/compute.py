@@ -88,10 +88,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--scales",
         nargs="+",
         metavar="S",
-        help="block: an E8M0 scale per block, by the quantiser of docs/numerics.md, 2; none: "
+        help="block: an E8M0 scale per block, in any format, by docs/numerics.md, 2; none: "
         "scales of 1; or files of scale codes of a and of b, (rows, blocks), for operands that are "
         "codes (default: block for values in formats of MX, except where a machine takes "
-        "no scales of blocks; else none)",
+        "no scales of blocks; none for others, formats of one's own among them)",
     )
     group.add_argument(
         "--scale-rule",

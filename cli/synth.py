@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..model.errors import reason_of
 from ..model.files import read_text
 from ..synth import LARGEST_VERILOG, SYNTHESES
 from .output import add_json_option, check_json_file, is_json_printed, write_json_file
@@ -36,6 +37,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a parameter of the module; may be repeated",
+    )
+    parser.add_argument(
+        "--aim-ps",
+        type=int,
+        metavar="N",
+        help="delay in ps that --effort aims at, whatever it reaches (cells)",
     )
     parser.add_argument("--no-dsp", action="store_true", help="no multiplier blocks (xilinx, ecp5)")
     parser.add_argument(
@@ -85,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
         effort=args.effort,
         target_levels=args.target_levels,
         target_ps=args.target_ps,
+        aim_ps=args.aim_ps,
         wires=args.wires,
         dsp=not args.no_dsp,
         sections=args.sections,
@@ -131,7 +139,7 @@ def _read(path: Path) -> str:
     try:
         return read_text(path, LARGEST_VERILOG, errors="replace")
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def _parameter(text: str) -> tuple[str, str]:

@@ -3,13 +3,13 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
+from ..model.errors import missing_package
+
 try:
     import torch  # noqa: F401  # first: Python's own message names no extra
 except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    message = "mxdot.gpu and mxdot.nn need PyTorch: pip install 'mxdot[gpu]'"
-    raise ModuleNotFoundError(message, name="torch") from None
+    needs = "mxdot.gpu and mxdot.nn need PyTorch"
+    raise missing_package(error, "torch", needs, "gpu") from None
 
 from .ops.block_scaled import tile_scales, untile_scales
 from .ops.matmul import matmul

@@ -94,3 +94,20 @@ def integer_array(name: str, value: ArrayLike, low: int, high: int) -> NDArray[n
     if outside.any():
         raise ValueError(f"{name} must be from {low} to {high}, not {array[outside].flat[0]}")
     return array.astype(np.int64)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a file cannot be read or written: the system's words, without the name of the file."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def missing_package(
+    error: ModuleNotFoundError, package: str, needs: str, extra: str
+) -> ModuleNotFoundError:
+    """The error of an import that names the extra where `package`, which `needs` names, is missing.
+
+    Another package's error stays as it is.
+    """
+    if not f"{error.name}.".startswith(f"{package}."):
+        return error
+    return ModuleNotFoundError(f"{needs}: pip install 'mxdot[{extra}]'", name=package)

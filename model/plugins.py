@@ -1,6 +1,8 @@
 """Modules of users, which add formats and accumulators."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,23 +14,38 @@ VARIABLE = "MXDOT_PLUGINS"
 
 def plugin_files() -> list[Path]:
     """Files on which results with plugins may depend: the modules and those next to them."""
-    names = filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(",")))
-    specs = filter(None, map(find_spec, names))
-    folders = {Path(spec.origin).parent for spec in specs if spec.origin}
+    folders = set()
+    for name in _names(os.environ.get(VARIABLE, "")):
+        with _naming(name):  # the packages that a module is in are imported
+            spec = find_spec(name)
+        if spec is not None and spec.origin:
+            folders.add(Path(spec.origin).parent)
     return sorted(path for folder in folders for path in folder.glob("*.py"))
 
 
 def load_plugins() -> None:
-    """Import the modules of `VARIABLE`, once; ValueError names one that cannot be imported."""
+    """Import the modules of `VARIABLE`, once; ValueError names one that raises an exception."""
     _load(os.environ.get(VARIABLE, ""))
 
 
 @cache
 def _load(names: str) -> None:
-    for name in filter(None, map(str.strip, names.split(","))):
-        try:
+    for name in _names(names):
+        with _naming(name):
             import_module(name)
-        except ImportError as error:
-            raise ValueError(
-                f"{VARIABLE} must name modules on PYTHONPATH, not {name!r}: {error}"
-            ) from None
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in map(str.strip, text.split(",")) if name]
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Make a ValueError that names the module of what importing it raises."""
+    try:
+        yield
+    except Exception as error:
+        text = f"names {name!r}, which raises {type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            text = f"must name modules on PYTHONPATH, not {name!r}: {error}"
+        raise ValueError(f"{VARIABLE} {text}") from error

@@ -19,19 +19,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..model.errors import choice, flag, missing_package
+
 try:
     from transformers.core_model_loading import ConversionOps
 except ModuleNotFoundError as error:  # an older one has no such module
-    if not (error.name or "").startswith("transformers"):
-        raise
-    message = "mxdot.nn.transformers needs transformers 5: pip install 'mxdot[nn]'"
-    raise ModuleNotFoundError(message, name="transformers") from None
+    needs = "mxdot.nn.transformers needs transformers 5"
+    raise missing_package(error, "transformers", needs, "nn") from None
 from transformers.quantizers import HfQuantizer
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from ..gpu.tensors.container import Container, holds_codes
-from ..model.errors import choice, flag
 from .convert import convert
 from .experts import MXExperts
 from .linear import MXLinear

@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ..model.errors import choice, integer
+from ..model.errors import choice, integer, reason_of
 from ..model.files import read_bytes
 from . import gates
 from .errors import SynthesisError
@@ -217,8 +217,8 @@ def _read(path: Path) -> bytes:
             with gzip.open(BytesIO(text)) as packed:
                 text = packed.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SynthesisError(f"the Liberty file {path} cannot be read: {reason}") from None
+        text = f"the Liberty file {path} cannot be read: {reason_of(error)}"
+        raise SynthesisError(text) from None
     if len(text) > LARGEST:
         raise SynthesisError(f"the Liberty file {path} must have at most {LARGEST} bytes")
     return text

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..model.errors import reason_of
 from ..model.files import open_file
 from ..model.plugins import plugin_files
 from .data.sets import is_file
@@ -77,7 +78,7 @@ def _modified_digest(path: Path) -> str:
     try:
         modified = path.stat().st_mtime_ns
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from None
     return _digest_of(path, modified)
 
 

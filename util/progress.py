@@ -76,8 +76,8 @@ def show_plan(console: Console, plan: DryRun) -> None:
     lines = [f"about {duration(task.weight):>12}  {task.label}" for task in tasks]
     done = f"{kept} of {kept + len(tasks)} done, " * bool(kept)
     about = duration(max(total / width, longest))
-    then = f", then {plan.then}" * bool(plan.then)
-    lines.append(f"{done}{len(tasks)} to do, {width} at a time: about {about}{then}")
+    lines.append(f"{done}{len(tasks)} to do, {width} at a time: about {about}")
+    lines += [f"then {plan.then}"] * bool(plan.then)
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import UNSET
 
+from ..model.errors import reason_of
 from ..model.files import read_text
 
 WORDS = {int: "an integer", str: "text", bool: "true or false"}
@@ -36,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         text = read_text(path, LARGEST)
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     if max(line.count(".") for line in text.split("\n")) > MOST_DOTS:

@@ -18,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="the narrowest accumulators that meet a target",
         description="Search the smallest F of aligned:F and fused:F, and the smallest fixed:W:L, "
         "that meet a target on data; see docs/compare.md. Nothing is synthesised without --clock, "
-        "which ranks every accumulator that meets the target by its smallest unit at the clock.",
+        "which ranks these, exact, float32, int32 and what --match names by their smallest units.",
     )
     add_unit_options(parser, "formats", "lanes")
     group = parser.add_argument_group("target")

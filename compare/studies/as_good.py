@@ -1,13 +1,15 @@
 """Accumulators that are as good as a target, and the smallest unit of each at a clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...model import Accumulator, DotConfig, accumulator
-from ...model.accumulators import PRESETS
-from ...util.jobs import Backend, Observer, run_rows
-from .clock_task import ClockTask
+from ...util.jobs import Backend, Observer, Task, run_rows
+from ...util.progress import duration
+from ...util.store import Store
+from . import shipped
+from .clock_task import ClockTask, clock_task
 from .narrowest import AS_GOOD_DB, FLOAT32_DB, QUALITIES, Found, Target, search
 from .points import Sweep, points_of
 from .rows import Row, accuracy_columns
@@ -16,10 +18,10 @@ from .study import Study
 from .tasks import Instruments, accuracy_task
 from .units import Generated
 
-WHOLE = ("exact", "int32", "float32", *PRESETS)
-"""Accumulators without a width to search."""
-
-AFTER = "the units of all that is good enough"
+WHOLE = ("exact", "int32", "float32")
+"""Accumulators without a width to search; a machine's is ranked where the target names it."""
+STAND_INS = {"aligned:13": "aligned:F", "fused:13": "fused:F", "fixed:32:-16": "fixed:W:L"}
+"""Members of families for an estimate, by what they stand for: widths that are not known yet."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,21 @@ def rank(
     if not study.synthesis.clock:
         raise ValueError("clock must name at least one clock, not none")
     study.points()  # refuses what cannot be done before any work
-    found = search(study, target, directory, backend, observer, tools, then=AFTER)
+    then = ""
+    if backend.only_lists:
+        cases = dict.fromkeys((str(p.unit.format), p.unit.lanes or 0) for p in study.points())
+        built = {case: _built([*_matched(target), *STAND_INS, *WHOLE], *case) for case in cases}
+        then = _estimate(built, study, directory, backend, tools, fresh)
+    found = search(study, target, directory, backend, observer, tools, then=then)
     sweeps: list[Sweep] = []
     for fmt, lanes in dict.fromkeys((result.format, result.lanes) for result in found):
         mine = [result for result in found if (result.format, result.lanes) == (fmt, lanes)]
-        rules = _rules(mine, fmt, lanes, target)
-        good = _good(rules, fmt, lanes, study, target, directory, backend, observer, tools)
+        rules = _built(_rules(mine, target), fmt, lanes)
+        then = _estimate({(fmt, lanes): rules}, study, directory, backend, tools, fresh)
+        how = directory, backend, observer, tools, then
+        good = _good(rules, fmt, lanes, study, target, *how)
         if good:
-            sweeps.append(
-                Sweep({"format": fmt, "accumulator": ",".join(good), "lanes": str(lanes)})
-            )
+            sweeps.append(_sweep(good, fmt, lanes))
     if not sweeps:
         raise ValueError(f"no accumulator reaches the target, {target}")
     ranked = replace(study, title=f"As good as {target}", sweeps=tuple(sweeps), extra=())
@@ -75,14 +82,59 @@ def rank(
     return Ranking(target, comparison.rows, matched, (*comparison.notes, *errors))
 
 
-def _rules(found: Sequence[Found], fmt: str, lanes: int, target: Target) -> list[str]:
+def _estimate(
+    rules: Mapping[tuple[str, int], Sequence[str]],
+    study: Study,
+    directory: Path,
+    backend: Backend,
+    tools: Instruments,
+    fresh: bool,
+) -> str:
+    """The units that may follow a search, by format and lanes, and how long they take."""
+    sweeps = tuple(_sweep(some, *case) for case, some in rules.items() if some)
+    tasks: dict[str, Task] = {}
+    for point in replace(study, sweeps=sweeps, extra=()).points() if sweeps else []:
+        for task in (clock_task(point, directory, tools), accuracy_task(point, tools)):
+            if task is not None and (fresh or not _is_kept(task, Store(directory / "results"))):
+                tasks[task.key] = task
+    units = [task for task in tasks.values() if isinstance(task, ClockTask)]
+    weights = [task.weight for task in tasks.values()]
+    about = duration(max(sum(weights) / backend.width, max(weights, default=0.0)))
+    names = dict.fromkeys(str(task.unit.config.accumulator) for task in units)
+    listed = ", ".join(STAND_INS.get(name, name) for name in names)
+    return f"at most {len(units)} units at the clock ({listed}): about {about}"
+
+
+def _is_kept(task: Task, store: Store) -> bool:
+    kept = store.get(task.key)
+    return (kept is not None and kept.ok) or (
+        isinstance(task, ClockTask)
+        and task.tools == Instruments()
+        and task.unit.accumulator not in STAND_INS
+        and shipped.find(task) is not None
+    )
+
+
+def _sweep(rules: Sequence[str], fmt: str, lanes: int) -> Sweep:
+    return Sweep({"format": fmt, "accumulator": ",".join(rules), "lanes": str(lanes)})
+
+
+def _matched(target: Target) -> list[str]:
+    return [] if target.match is None else [str(accumulator(target.match))]
+
+
+def _rules(found: Sequence[Found], target: Target) -> list[str]:
     """The matched accumulator, the narrowest of each family for all data, and the others."""
-    rules = [] if target.match is None else [str(accumulator(target.match))]
+    rules = _matched(target)
     for family in dict.fromkeys(result.family for result in found):
         texts = [r.accumulator for r in found if r.family == family and r.accumulator]
         if texts:
             rules.append(str(widest([accumulator(text) for text in texts])))
-    rules += WHOLE
+    return [*rules, *WHOLE]
+
+
+def _built(rules: Sequence[str], fmt: str, lanes: int) -> list[str]:
+    """The rules that a unit can have, each once."""
     return [rule for rule in dict.fromkeys(rules) if _is_built(rule, fmt, lanes)]
 
 
@@ -114,6 +166,7 @@ def _good(
     backend: Backend,
     observer: Observer,
     tools: Instruments,
+    then: str,
 ) -> list[str]:
     """The rules that meet the target at every length on all data."""
     units = [Generated(DotConfig(fmt, lanes, rule)) for rule in rules]
@@ -121,7 +174,7 @@ def _good(
         [accuracy_task(p, tools) for p in points_of([unit], [None], study.data, study.sampling)]
         for unit in units
     ]
-    outcomes = run_rows(needs, directory, backend, observer, then=AFTER)
+    outcomes = run_rows(needs, directory, backend, observer, then=then)
     column = QUALITIES[target.quality]
     sqnrs: dict[str, list[float]] = {}
     for rule, some in zip(rules, outcomes, strict=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
+from textwrap import wrap
 
 from rich.console import Console
 
@@ -13,6 +14,8 @@ from .table import Column, decibels, fitted
 
 EQUAL = "="
 """Mark of a unit that another one of its format equals within the error bars."""
+COMMAND = 96
+"""Characters in a line of a command, so that it fits 100 with what is around it."""
 
 
 def show_clocked(console: Console, rows: Sequence[Row], first: Row | None = None) -> None:
@@ -89,13 +92,16 @@ def smallest(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def words(rows: Sequence[Row]) -> Iterator[str]:
-    """Lines below the table: equals of the smallest, its Verilog, missed clocks, sources."""
+    """Lines below the table: equals of the smallest, how to make it, missed clocks, sources."""
     for group in equals(rows):
         names = " and ".join(row.short_name for row in group)
         yield f"{EQUAL} {group[0].format}: {names} are equal within their error bars"
     for row in smallest(rows).values():
         if row.verilog is not None:
             yield f"Verilog of {row.format} {row.short_name}: {row.verilog}"
+        if row.synthesis is not None:
+            parts = wrap(row.synthesis, COMMAND, break_long_words=False, break_on_hyphens=False)
+            yield "  " + " \\\n    ".join(parts)
     for row in rows:
         if row.status == MISSED:
             yield f"MISSED {row.format} {row.accumulator}: {row.error}"

@@ -67,7 +67,7 @@ class ClockTask:
     @property
     def weight(self) -> float:
         """Seconds, roughly."""
-        return 2.0 * self.unit.lanes
+        return 12.0 + 1.7 * self.unit.lanes
 
     @property
     def estimate(self) -> str:

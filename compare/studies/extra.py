@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...model import accumulator, format_pairs
-from ...model.errors import cell_text, printable
+from ...model.errors import cell_text, printable, reason_of
 from ...model.files import read_text
 from ...synth import LARGEST_VERILOG, script
 from ...util.schema import Table, check_count, checked, read_toml
@@ -116,6 +116,6 @@ def _read_one(path: Path, room: int) -> str:
     try:
         return read_text(path, max(room, 0))
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path} cannot be read: {reason_of(error)}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a text file") from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...model.errors import choice, printable
 from ...synth import Flow
-from ...synth.flow import paths
+from ...synth.flow import FPGA, paths
 from ...synth.processes import NAMES as PROCESSES
 from ...util.sweep import items
 
@@ -139,7 +139,7 @@ def flow_name(flow: Flow) -> str:
     """The name of `flow` in `NAMES`."""
     if flow.process is not None:
         return flow.process
-    return f"{flow.kind}-dsp" if flow.kind in ("xilinx", "ecp5") and flow.dsp else flow.kind
+    return f"{flow.kind}-dsp" if flow.kind in FPGA and flow.dsp else flow.kind
 
 
 def flow_text(flow: Flow | None) -> str | None:
@@ -164,12 +164,23 @@ def target_text(flow: Flow | None) -> str | None:
 
 def flow_options(flow: Flow | None) -> str:
     """Options of `mxdot compare` that request this flow."""
-    if flow is None:
-        return f"--flow {NONE}"
-    words = ["--flow" if flow.process is None else "--process", flow_name(flow)]
+    return shlex.join(["--flow", NONE] if flow is None else _words(flow, flow_name(flow)))
+
+
+def synth_options(flow: Flow) -> list[str]:
+    """Options of `mxdot synth` for this flow."""
+    words = _words(flow, flow.process or flow.kind)
+    words += ["--aim-ps", str(flow.aim_ps)] if flow.aim_ps is not None else []
+    words += ["--no-sections"] if flow.sections is False else []
+    words += ["--no-dsp"] if flow.kind in FPGA and not flow.dsp else []
+    return words
+
+
+def _words(flow: Flow, name: str) -> list[str]:
+    words = ["--flow" if flow.process is None else "--process", name]
     words += ["--liberty", *map(str, flow.liberty)] if flow.liberty else []
     words += ["--effort", flow.effort] if flow.effort != "speed" else []
     words += ["--wires", flow.wires] if flow.wires is not None else []
     words += ["--target-ps", str(flow.target_ps)] if flow.target_ps is not None else []
     words += ["--target-levels", str(flow.target_levels)] if flow.target_levels is not None else []
-    return shlex.join(words)
+    return words

@@ -121,7 +121,8 @@ class Row:
     measured: str | None = _column("version and day of a result that comes with the package")
     seconds: float | None = _column("time that synthesis and evaluation took", "s")
     command: str | None = _column("the command that measures this point again")
-    verilog: str | None = _column("the command that writes this unit's Verilog")
+    verilog: str | None = _column("the command that writes this unit's Verilog, dot.v")
+    synthesis: str | None = _column("the command that makes its netlist of dot.v again")
     sections: dict[str, float] = field(
         default_factory=dict,
         metadata=_about(

@@ -17,13 +17,13 @@ from ...util.store import Outcome, Store
 from . import shipped
 from .clock_task import ClockTask, clock_task
 from .clocks import MHZ, clock_option, clock_text
-from .flows import NONE, flow_options, flow_text, target_text
+from .flows import NONE, flow_options, flow_text, synth_options, target_text
 from .pareto import marked
 from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
 from .study import Study
 from .tasks import Instruments, accuracy_task, cost_task, encoder_task
-from .units import Foreign, Generated, Unit
+from .units import TOP, Foreign, Generated, Unit
 
 FORMAT = 1
 """Version of the schema of `compare.json`."""
@@ -164,8 +164,10 @@ def row_of(
     """Row of a point from the outcomes of its tasks; a failed task leaves its columns empty."""
     unit, sampling = point.unit, point.sampling
     clocked = point.clock_ps is not None and isinstance(unit, Generated)
+    flow = point.flow
     if clocked and cost is not None and cost.ok:
         unit = Generated(DotConfig(**cost.value["clock"]["config"]))
+        flow = Flow.from_dict(cost.value["clock"]["flow"])
     names = ("format", "accumulator", "lanes", "stages", "latency", "interval")
     columns: dict[str, Any] = {name: getattr(unit, name) for name in names}
     if isinstance(unit, Generated):
@@ -193,6 +195,7 @@ def row_of(
         target=target,
         command=command_of(point),
         verilog=verilog_command(unit),
+        synthesis=netlist_command(unit, flow),
         **columns,
         **status_of((cost, accuracy, encoder), columns.get("bound_ok"), missed),
     )
@@ -224,9 +227,14 @@ def synth_command(unit: Foreign, flow: Flow | None) -> str:
         words += ["--parameter", f"{name}={value}"]
     if flow is None:
         return first + shlex.join(words)
-    options = flow_options(flow).replace("-dsp", "")
-    no_dsp = " --no-dsp" if flow.kind in ("xilinx", "ecp5") and not flow.dsp else ""
-    return f"{first}{shlex.join(words)} {options}{no_dsp}"
+    return f"{first}{shlex.join([*words, *synth_options(flow)])}"
+
+
+def netlist_command(unit: Unit, flow: Flow | None) -> str | None:
+    """Command that synthesises the file of `verilog_command` by the same flow."""
+    if flow is None or not isinstance(unit, Generated):
+        return None
+    return shlex.join(["mxdot", "synth", "dot.v", "--top", TOP, *synth_options(flow)])
 
 
 def sampling_options(sampling: Sampling) -> str:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...model.checkpoints import LAYOUTS, Checkpoint
+from ...model.errors import missing_package, reason_of
 from ...model.files import read_bytes
 from ...util.data.encoder import OFFLINE
 
@@ -39,10 +40,8 @@ def load_model(directory: Path) -> Any:
     try:
         transformers: Any = importlib.import_module("transformers")
     except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        message = "models of directories need transformers: pip install 'mxdot[nn]'"
-        raise ModuleNotFoundError(message, name=error.name) from None
+        needs = "models of directories need transformers"
+        raise missing_package(error, "transformers", needs, "nn") from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     if not directory.is_dir():
@@ -81,7 +80,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(read_bytes(path, LARGEST_JSON))
     except OSError as error:
-        raise ValueError(f"{path} must be a file that can be read: {error.strerror}") from None
+        raise ValueError(f"{path} must be a file that can be read: {reason_of(error)}") from None
     except (ValueError, RecursionError) as error:  # of a number with too many digits, too
         raise ValueError(f"{path} must be JSON: {_first(error)}") from None
     if not isinstance(values, dict):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...model.errors import choice, integer
+from ...model.errors import choice, integer, reason_of
 from ...model.files import read_array, read_bytes, read_text
 from ...util.data.encoder import OFFLINE, load_encoder
 from ...util.data.sentences import SENTENCES
@@ -115,7 +115,7 @@ def _array(path: Path, vocabulary: int) -> np.ndarray:
         rows = read_array(path, LARGEST_TOKENS)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"tokens must be a .npy file, not {str(path)!r}: {_reason(error)}"
+            f"tokens must be a .npy file, not {str(path)!r}: {reason_of(error)}"
         ) from None
     if rows.dtype.kind not in "iu" or rows.ndim != 2:
         raise ValueError(f"tokens must be integers (sequences, length) in {str(path)!r}")
@@ -128,20 +128,15 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
     try:
         text = read_text(path, LARGEST_TEXT)
     except (OSError, UnicodeDecodeError) as error:
-        reason = _reason(error)
+        reason = reason_of(error)
         raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {reason}") from None
     try:
         reader: Any = Tokenizer.from_buffer(read_bytes(tokenizer, LARGEST_JSON))
     except Exception as error:  # the library's own kind has no name
         raise ValueError(
-            f"text needs {tokenizer}, a tokenizer: {_reason(error)}; --tokens takes integers"
+            f"text needs {tokenizer}, a tokenizer: {reason_of(error)}; --tokens takes integers"
         ) from None
     return reader.encode(text).ids
-
-
-def _reason(error: Exception) -> object:
-    """Message of the system about a file, without the name of the file."""
-    return getattr(error, "strerror", None) or error
 
 
 def _cut(tokens: list[int], length: int, vocabulary: int, path: Path) -> np.ndarray:

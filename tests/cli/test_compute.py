@@ -11,7 +11,16 @@ import pytest
 
 from command_line import refusal, run
 from doc_examples import PAGES
-from mxdot.model import MACHINES, MXArray, matmul, quantize, unscaled
+from mxdot.model import (
+    MACHINES,
+    MXArray,
+    TableFormat,
+    matmul,
+    quantize,
+    register_format,
+    unscaled,
+)
+from registries import registries as registries
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((2, 64), np.float32), RNG.standard_normal((3, 64), np.float32)
@@ -159,6 +168,22 @@ def test_a_short_last_block_is_filled_with_zeros(capsys, tmp_path):
     )
     a, b = (quantize(x[:, :40], "e4m3", pad=True) for x in (A, B))
     np.testing.assert_array_equal(result, matmul(a, b, "aligned:8"))
+
+
+def test_a_format_of_ones_own_takes_scales_of_blocks(capsys, files):
+    values = [0, 1, 2, 4, 8, 16, 32, np.nan]
+    register_format(TableFormat("powers4", [*values, *(-x for x in values)]))
+    command = [
+        files / "a.npy",
+        files / "b.npy",
+        "--accumulator",
+        "aligned:8",
+        "--format",
+        "powers4",
+    ]
+    for words, make in ([], unscaled), (["--scales", "block"], quantize):
+        want = matmul(make(A, "powers4"), make(B, "powers4"), "aligned:8")
+        assert np.array_equal(computed(capsys, files, *command, *words), want)
 
 
 def test_codes_are_taken_as_they_are(capsys, files):

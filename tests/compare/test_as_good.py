@@ -1,6 +1,7 @@
 """`mxdot compare find` at a clock: which accumulators are ranked, and in what order."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -8,26 +9,33 @@ from command_line import refusal
 from compare_fakes import FAKES, measure_at_clock
 from compare_sample import Quiet, swept
 from mxdot.compare.accuracy import evaluate
-from mxdot.compare.studies import Sampling, Study, Target, processes
+from mxdot.compare.studies import Sampling, Study, Target, compare, processes, shipped
 from mxdot.compare.studies.as_good import rank, widest
+from mxdot.compare.studies.clock_task import clock_task
 from mxdot.compare.studies.flows import Synthesis
+from mxdot.compare.studies.tasks import Instruments
 from mxdot.model import accumulator
+from mxdot.model.accumulators import PRESETS
+from mxdot.util.jobs import DryRun
+from mxdot.util.progress import duration
 
 SAMPLING = Sampling((32, 256), 16)
 
 
+STUDY = Study(
+    "t",
+    (swept("e4m3", lanes="32"),),
+    synthesis=Synthesis("asap7", clock=(1000.0,)),
+    data=("normal", "outliers"),
+    sampling=SAMPLING,
+)
+TOOLS = type(FAKES)(measure=measure_at_clock, evaluate=evaluate)
+
+
 @pytest.fixture(scope="module")
 def ranking(tmp_path_factory):
-    study = Study(
-        "t",
-        (swept("e4m3", lanes="32"),),
-        synthesis=Synthesis("asap7", clock=(1000.0,)),
-        data=("normal", "outliers"),
-        sampling=SAMPLING,
-    )
-    tools = type(FAKES)(measure=measure_at_clock, evaluate=evaluate)
     folder = tmp_path_factory.mktemp("ranked")
-    return rank(study, Target(match="aligned:12"), folder, processes(1), Quiet(), tools=tools)
+    return rank(STUDY, Target(match="aligned:12"), folder, processes(1), Quiet(), tools=TOOLS)
 
 
 def test_all_that_is_ranked_is_as_good(ranking):
@@ -48,7 +56,36 @@ def test_every_kind_that_is_good_enough_is_there(ranking):
     kinds = {name.partition(":")[0] for name in names}
     assert {"exact", "float32", "aligned", "fused", "fixed"} <= kinds
     assert "int32" not in kinds  # takes no FP8
+    assert not kinds & set(PRESETS)  # hopper is as good, but a machine
     assert math.isinf(next(r for r in ranking.rows if r.accumulator == "exact").sqnr_accumulator_db)
+
+
+def test_a_dry_run_counts_the_units_that_may_follow_as_compare_does(tmp_path):
+    lists = replace(processes(1), only_lists=True)
+    with pytest.raises(DryRun) as plan:
+        rank(STUDY, Target(match="hopper"), tmp_path, lists, Quiet(), tools=TOOLS)
+    names = "hopper,aligned:13,fused:13,fixed:32:-16,exact,float32"
+    study = replace(STUDY, sweeps=(swept("e4m3", names, "32"),))
+    with pytest.raises(DryRun) as units:
+        compare(study, tmp_path, lists, Quiet(), tools=TOOLS)
+    assert plan.value.then == (
+        "at most 6 units at the clock (hopper, aligned:F, fused:F, fixed:W:L, exact, float32): "
+        f"about {duration(sum(task.weight for task in units.value.tasks))}"
+    )
+
+
+def test_what_comes_with_the_package_takes_no_time(tmp_path):
+    lists = replace(processes(1), only_lists=True)
+    with pytest.raises(DryRun) as plan:
+        rank(STUDY, Target(match="exact"), tmp_path, lists, Quiet())
+    counted = sum(shipped.find(task) is None for task in clocked(tmp_path, "exact,float32"))
+    assert plan.value.then.startswith(f"at most {3 + counted} units ")
+
+
+def clocked(folder, names):
+    points = replace(STUDY, sweeps=(swept("e4m3", names, "32"),)).points()
+    tasks = [clock_task(point, folder, Instruments()) for point in points]
+    return {task.key: task for task in tasks if task is not None}.values()
 
 
 def test_the_matched_row_and_units_at_the_clock(ranking):

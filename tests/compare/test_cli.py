@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -55,6 +56,20 @@ def test_cost_and_an_extra_unit_through_the_same_flow(folder, capsys):
     assert mine["sections"]["multiply"] > 0
     assert (plain["flipflops"], plain["status"], broken["status"]) == (16, "ok", "failed")
     assert plain["command"] == "mxdot synth mac.v --top mac --parameter W=8 --flow gates"
+
+
+def test_the_command_below_the_table_repeats_the_netlist_at_a_clock(folder, capsys):
+    words = ["--format", "e2m1", "--accumulator", "fixed:12:-2", "--lanes", "4", "--data", "none"]
+    compare(*words, "--clock", "500MHz", "--process", "asap7", "--no-energy", "--jobs", "1")
+    shown = capsys.readouterr().out.splitlines()
+    (row,) = json.loads((folder / "build/compare/compare.json").read_text())["rows"]
+    assert "--effort balanced --aim-ps " in row["synthesis"]
+    assert f"  {row['synthesis']}" in shown
+    assert main(shlex.split(row["verilog"])[1:]) == 0
+    capsys.readouterr()
+    assert main([*shlex.split(row["synthesis"])[1:], "--cache", "another", "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)
+    assert (cost["area"], cost["delay_ps"]) == (row["area"], row["delay_ps"])
 
 
 def test_a_study_file(folder, capsys):

@@ -15,7 +15,10 @@ from mxdot.compare.studies.clock_task import ClockTask, clock_task
 from mxdot.compare.studies.clocks import clock_list, clock_option, clock_text
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.pareto import is_equal, marked
+from mxdot.compare.studies.session import netlist_command
 from mxdot.compare.studies.units import Generated
+from mxdot.model import DotConfig
+from mxdot.synth import Flow
 from mxdot.util.charts import save
 
 SAMPLING = Sampling((32,), 4)
@@ -185,6 +188,18 @@ def at(accumulator: str, area: float, mhz: float = 1000.0, **more: Any) -> Row:
     given |= {"area": area, "area_error": 10.0, "data": "normal"}
     given |= {"sqnr_total_db": 20.0, "sqnr_accumulator_db": 40.0}
     return Row(**(given | more))
+
+
+def test_a_command_takes_100_columns_at_most():
+    flow = Flow.of_process(
+        "sky130", effort="balanced", aim_ps=12345, wires="placed", sections=False
+    )
+    unit = Generated(DotConfig("e4m3", 32, "exact"))
+    row = at("exact", 1000, synthesis=netlist_command(unit, flow))
+    lines = "\n".join(words([row])).split("\n")
+    assert max(map(len, lines)) <= 100
+    assert lines[0].endswith(" \\")
+    assert "".join(lines).replace(" \\   ", "").strip() == row.synthesis
 
 
 def test_areas_whose_error_bars_overlap_are_equal_everywhere():

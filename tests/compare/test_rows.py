@@ -61,6 +61,7 @@ def test_a_row_holds_cost_and_accuracy(comparison):
     assert found.verilog == (
         "mxdot verilog --format e4m3 --accumulator aligned:10 --lanes 8 --stages 4 -o dot.v"
     )
+    assert found.synthesis == "mxdot synth dot.v --top mxdot_dot --flow gates"
 
 
 def test_a_unit_that_cannot_be_synthesised_is_a_row_with_its_error_and_its_accuracy(comparison):

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from mxdot.model.errors import missing_package
+
 
 def run(script):
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -50,3 +52,8 @@ def test_a_missing_package_is_said_with_its_extra(package, statement, extra):
     )
     assert done.returncode
     assert done.stderr.endswith(f": pip install 'mxdot[{extra}]'\n")
+
+
+def test_what_another_package_lacks_stays_as_it_is():
+    error = ModuleNotFoundError("No module named 'sympy'", name="sympy")
+    assert missing_package(error, "torch", "mxdot.gpu needs PyTorch", "gpu") is error

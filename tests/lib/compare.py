@@ -1,6 +1,8 @@
 """Comparison of the fast model with the rational oracle, and what a failure prints."""
 
 import os
+import shlex
+import sys
 import zlib
 from collections.abc import Iterable
 
@@ -115,9 +117,11 @@ def _line(result: oracle.Result) -> str:
 
 
 def repeat_command() -> str:
-    """The command that runs the present test alone, with the present seed."""
-    node = os.environ.get("PYTEST_CURRENT_TEST", "tests").removesuffix(" (call)")
-    return f"MXDOT_SEED={seed()} .venv/bin/python -m pytest '{node}'"
+    """The command that runs the present test or program alone, with the present seed."""
+    test = os.environ.get("PYTEST_CURRENT_TEST")
+    if not test:
+        return f"MXDOT_SEED={seed()} python {shlex.join(sys.argv)}"
+    return f"MXDOT_SEED={seed()} .venv/bin/python -m pytest '{test.removesuffix(' (call)')}'"
 
 
 def check(cases: Cases, accumulator: Accumulator | str) -> None:

@@ -1,45 +1,22 @@
 """The format and the accumulator that docs/architecture.md adds, through model, RTL and bench."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from doc_examples import PAGES, files
+from doc_examples import PAGES, blocks, files
 
 PAGE = "architecture.md"
 LIB = Path(__file__).parents[1] / "lib"
 
-AGAINST_ORACLE = """
-import nearest_oracle
-import numpy as np
-from mxdot.model import dot, quantize
-from rational import dot as oracle
-
-rng = np.random.default_rng(1)
-rules = ("e4m3", "nearest:6"), ("e5m2", "nearest:3"), ("int8", "nearest:4"), ("fp16", "nearest:11")
-for fmt, rule in rules:
-    operands = rng.standard_normal((2, 300, 64), dtype=np.float32)
-    a, b = (quantize(x, fmt, block_size=16) for x in operands)
-    c = rng.standard_normal(300, dtype=np.float32)
-    bits = dot(a, b, rule, c).view(np.uint32)
-    plain = dot(a, b, rule.replace("nearest", "aligned"), c).view(np.uint32)
-    assert (bits != plain).any()
-    for i in range(len(bits)):
-        codes = [x.codes[i].reshape(-1, 16).tolist() for x in (a, b)]
-        scales = [x.scales[i].tolist() for x in (a, b)]
-        blocks = list(zip(*codes, *scales, strict=True))
-        want = oracle.dot(fmt, fmt, blocks, rule, int(c.view(np.uint32)[i]))
-        assert bits[i] == want.bits, (fmt, i)
-"""
-
 
 @pytest.fixture
 def folder(tmp_path):
-    """The page's files."""
+    """The page's files, in a clone."""
+    (tmp_path / "tests").symlink_to(LIB.parent)
     for name, text in files(PAGE).items():
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -52,14 +29,25 @@ def run(folder, *command, **variables):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-def test_the_model_is_the_oracle(folder):
-    done = run(folder, sys.executable, "-c", AGAINST_ORACLE, MXDOT_PLUGINS="nearest")
-    assert done.returncode == 0, done.stderr
+def shown(command):
+    """The page's block with this command, and what it prints."""
+    (block,) = [b for b in blocks(PAGES[PAGE]) if b.language == "sh" and command in b.code]
+    return block
+
+
+def test_another_oracle_is_noticed(folder):
+    """tests/project/test_docs.py compares the model with the page's own."""
+    path = folder / "nearest_oracle.py"
+    path.write_text(path.read_text().replace("round(x)", "int(x)"))
+    code = shown("against_oracle.py").code
+    done = run(folder, "bash", "-ec", code, PYTEST_CURRENT_TEST="")
+    assert done.returncode == 1, done.stderr
+    assert " of 300 dot products differ" in done.stdout
+    assert "repeat      MXDOT_SEED=1 python tests/lib/against_oracle.py nearest:6" in done.stdout
 
 
 def test_the_rtl_is_the_model(folder):
-    (commands,) = re.findall(r"```sh\n([^`]*mxdot sim dot[^`]*)```", PAGES[PAGE])
-    done = run(folder, "bash", "-ec", commands)
+    done = run(folder, "bash", "-ec", shown("mxdot sim dot").code)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 mismatches" in done.stdout + done.stderr
 
@@ -70,6 +58,23 @@ def test_a_module_that_is_not_there_is_named(folder):
     assert done.stderr.startswith(
         "mxdot: error: MXDOT_PLUGINS must name modules on PYTHONPATH, not 'nix'"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("raise KeyError('x')", "KeyError: 'x'"),
+        ("(", "SyntaxError: '(' was never closed (broken.py, line 1)"),
+        ("import nix", "ModuleNotFoundError: No module named 'nix'"),
+        ("from os import nix", "ImportError: cannot import name 'nix' from 'os' "),
+    ],
+)
+def test_a_module_that_fails_is_named_in_one_line(folder, text, error):
+    (folder / "broken.py").write_text(text)
+    done = run(folder, "mxdot", "verilog", "--accumulator", "nearest:6", MXDOT_PLUGINS="broken")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    named = f"mxdot: error: MXDOT_PLUGINS names 'broken', which raises {error}"
+    assert done.stderr.startswith(named)
 
 
 def test_without_rtl_it_is_refused_by_name(folder):

@@ -337,7 +337,7 @@ def test_a_dry_run_lists_what_is_left(log, store, capsys):
     with pytest.raises(DryRun) as plan:
         run(jobs, store, replace(processes(2), only_lists=True), Log(), then="more")
     show_plan(Console(width=80), plan.value)
-    assert capsys.readouterr().out.endswith("about 2 h 0 min, then more\n")
+    assert capsys.readouterr().out.endswith("about 2 h 0 min\nthen more\n")
 
 
 def test_a_dry_run_goes_on_to_what_follows(log, store):

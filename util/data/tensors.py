@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
-from ...model.errors import nearest, one_line
+from ...model.errors import nearest, one_line, reason_of
 from ...model.files import Arrays, check_file, opened, read_array
 from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, code_format
 from ...model.units import DotConfig
@@ -136,7 +136,7 @@ def _check_existence(path: Path) -> None:
     try:
         exists = path.exists()
     except OSError as error:  # of a folder that must not be searched, or a name that is too long
-        raise ValueError(f"cannot be read: {error.strerror}") from None
+        raise ValueError(f"cannot be read: {reason_of(error)}") from None
     if not exists:
         raise ValueError("no such file")
 
@@ -218,8 +218,7 @@ def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArra
                 check_file(path)
                 tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
             except problems as error:
-                reason = getattr(error, "strerror", None) or error
-                raise ValueError(f"cannot be read as safetensors: {reason}") from None
+                raise ValueError(f"cannot be read as safetensors: {reason_of(error)}") from None
             names = list(tensors.keys())
 
             def get(name: str) -> NDArray:
@@ -245,8 +244,7 @@ def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArra
             try:
                 return get(name)
             except problems as error:
-                reason = getattr(error, "strerror", None) or error
-                raise ValueError(f"{name} cannot be read: {reason}") from None
+                raise ValueError(f"{name} cannot be read: {reason_of(error)}") from None
 
         yield names, read
 
@@ -255,7 +253,7 @@ def _open_npz(path: Path, stack: ExitStack) -> Arrays:
     try:
         return stack.enter_context(opened(path, LARGEST))
     except OSError as error:
-        raise ValueError(f"cannot be read as npz: {error.strerror}") from None
+        raise ValueError(f"cannot be read as npz: {reason_of(error)}") from None
     except ValueError:
         if path.suffix == ".npz":
             raise

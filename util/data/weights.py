@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.checkpoints import Checkpoint
-from ...model.errors import one_line
+from ...model.errors import one_line, reason_of
 from ...model.formats import BLOCK_SCALES, E4M3, E8M0, FORMATS, ElementFormat, FloatFormat
 from ...model.schemes import ScaledArray
 
@@ -125,7 +125,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     try:
         return Checkpoint(path)
     except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
+        raise ValueError(f"cannot be read: {reason_of(error)}") from None
     except ValueError as error:
         raise ValueError(str(error).removeprefix(f"{path}: ")) from None
 

@@ -88,7 +88,8 @@ function select(row) {
   }, "aria-label": "close" }, "×");
   const [name, table] = description(row);
   details.replaceChildren(element("div", { class: "bar" }, name, close), table,
-    ...command("Measure it again", row.command), ...command("Write its Verilog", row.verilog));
+    ...command("Measure it again", row.command), ...command("Write its Verilog", row.verilog),
+    ...command("Synthesise dot.v the same way", row.synthesis));
   details.hidden = false;
   document.getElementById("tip").hidden = true;
   highlight(identity(row));

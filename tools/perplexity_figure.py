@@ -37,6 +37,12 @@ PANELS = {
     "area": ("the unit at 1 GHz", "area (um2)"),
 }
 NAMES = {"bf16": "bfloat16"}
+CAPTION = (
+    "Marks: aligned:F with MXFP8 blocks (E4M3). Dotted: other accumulators with these blocks, and "
+    "networks without blocks. Unit: 32 lanes, the smallest that reaches the clock in ASAP7; its "
+    "band is the spread of the search."
+)
+ROOM = 0.15  # of what is shown, at both ends of an axis
 CLOSE = 0.03  # of an axis: levels that share a line
 Line = dict[str, Any]
 
@@ -87,10 +93,18 @@ def picture(found: Sequence[Line]) -> Picture:
     bits = [line["fraction_bits"] for line in found if line["fraction_bits"] is not None]
     across = axis("fraction bits", domain=[min(bits) - 0.5, max(bits) + 0.5])
     panels = [
-        panel(title, across, axis(says), *_layers(found, column))
+        panel(title, across, axis(says, domain=_range(found, column)), *_layers(found, column))
         for column, (title, says) in PANELS.items()
     ]
-    return Picture("perplexity", "What fraction bits buy in networks, and cost at a clock", panels)
+    title = "What fraction bits buy in networks, and cost at a clock"
+    return Picture("perplexity", title, panels, caption=CAPTION)
+
+
+def _range(found: Sequence[Line], column: str) -> list[float]:
+    """Ends of an axis, with room for marks and words."""
+    ys = [line[column] for line in found if line[column] is not None]
+    room = ROOM * (max(ys) - min(ys))
+    return [min(ys) - room, max(ys) + room]
 
 
 def _layers(found: Sequence[Line], column: str) -> list[dict[str, Any]]:
@@ -101,7 +115,7 @@ def _layers(found: Sequence[Line], column: str) -> list[dict[str, Any]]:
         for line in known
         if line["fraction_bits"] is not None
     ]
-    layers = [part for text, y in _levels(known, column) for part in level(y, text, right=True)]
+    layers = [part for text, y in _levels(known, column) for part in level(y, text)]
     if column == "area":
         errors = {line["fraction_bits"]: line["area_error"] or 0.0 for line in known}
         ranges = [m | {"y": m["y"] - errors[m["x"]], "y2": m["y"] + errors[m["x"]]} for m in marks]

@@ -117,6 +117,18 @@ def programs(*names: str) -> Callable[[], Inputs]:
     return lambda: {"code": folders(*names), "data": files("examples/lm_text.py")}
 
 
+def in_encoder() -> Inputs:
+    """Accumulators in the encoder; recipes stand for kernels, which change no bit."""
+    return {"code": folders(*SWEEP), "data": files("util/data/sentences.py")}
+
+
+def perplexities(command: str) -> Inputs:
+    """Rows of networks, and units at a clock."""
+    rows = files("docs/perplexity-*.json")
+    return {**compared(command), "rows": rows, "command": folders("tools/perplexity_figure.py")}
+
+
+SWEEP = ("nn/networks/end_to_end.py", "nn/recipe.py", "nn/recipes.py")
 TRAINING = ("examples/train_lm.py", "examples/lm_network.py", "nn/recipe.py", "nn/recipes.py")
 BOTH = (
     "mxfp8_e4m3,mxfp8_e5m2,mxfp6_e2m3,mxfp6_e3m2,mxfp4,mxint8,fp8_e4m3_tensor,fp8_e4m3_row,"
@@ -148,6 +160,23 @@ FIGURES: tuple[Figure, ...] = (
         "lengths", "accumulators.md", "--study examples/lengths.toml", 300,
         pictures={"accumulators-lengths.svg": "plots/error-length-log-normal.svg"},
         tables={"lengths": tables.lengths},
+    ),
+    Figure(
+        "perplexity", "accumulators.md", "python tools/perplexity_figure.py {out}",
+        partial(perplexities, "mxdot compare --study examples/fraction_area.toml -o build"), 600,
+        pictures={"perplexity.svg": "perplexity.svg"}, tables={"perplexity": tables.perplexity},
+    ),
+    Figure(
+        "perplexity_lm", "accumulators.md", "python examples/lm_sweep.py --out {out}",
+        programs("examples/lm_sweep.py", "examples/lm_network.py", *SWEEP), 300,
+        pictures={"perplexity-lm.json": "rows.json"}, needs="a GPU",
+    ),
+    Figure(
+        "perplexity_encoder", "accumulators.md",
+        "mxdot evaluate encoder --accumulator aligned:3..14,hopper,exact -o {out} "
+        "--json {out}/rows.json",
+        in_encoder, 300, pictures={"perplexity-encoder.json": "rows.json"},
+        needs="the extras nn and real",
     ),
     study(
         "units", "accumulators.md",

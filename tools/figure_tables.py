@@ -157,6 +157,34 @@ def narrow(out: Path) -> str:
     return markdown(header, lines)
 
 
+IN_NETWORKS = (
+    *(f"aligned:{f}" for f in (3, 4, 5, 6, 7, 8, 10, 13)),
+    *("hopper", "exact", "bfloat16", "float32"),
+)
+"""Columns of the table; the picture has more."""
+MEASURES = (
+    ("perplexity", "perplexity of the language model", 3),
+    ("sqnr_db", "SQNR of the encoder, dB", 1),
+    ("area", "um2 at 1 GHz", 0),
+)
+
+
+def perplexity(out: Path) -> str:
+    """Networks through accumulators, and areas of units at a clock."""
+    found = {line["name"]: line for line in read(out / "perplexity.csv")}
+    missing = [name for name in IN_NETWORKS if name not in found]
+    if missing:
+        raise ValueError(f"perplexity.csv must have {', '.join(missing)}")
+    lines = [
+        [says, *(_number(found[name][column], digits) for name in IN_NETWORKS)]
+        for column, says, digits in MEASURES
+    ]
+    missed = [f"{mhz} MHz" if (mhz := found[name]["reached_mhz"]) else "-" for name in IN_NETWORKS]
+    lines.append(["clock reached instead", *missed])
+    names = [f"`{name}`" if found[name]["area"] else name for name in IN_NETWORKS]
+    return markdown(["", *names], lines)
+
+
 # Schemes ------------------------------------------------------------------------------------------
 
 SHOWN = (

@@ -103,7 +103,7 @@ class Case:
                 if network.is_causal:
                     loss += next_token_loss(result, batch["input_ids"])
                     count += batch["input_ids"][:, 1:].numel()
-                    tokens.append(result[0].argmax(-1).tolist())
+                    tokens += result.argmax(-1).tolist()
         return {
             "sqnr_db": errors.sqnr,
             "cosine": errors.cosine,

@@ -25,7 +25,7 @@ LARGEST_TOKENS = 2**32  # bytes
 
 @dataclass(frozen=True)
 class Network:
-    """model: in float32 and evaluation mode. batches: arguments of its forward, a sequence each.
+    """model: in float32 and evaluation mode. batches: arguments of its forward, of some sequences.
     inputs: what they are, for people. is_causal: whether it says of each token which comes next.
     is_text: whether the inputs are somebody's text, and not random.
     """

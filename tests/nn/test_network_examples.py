@@ -1,5 +1,6 @@
 """The examples run, and their numbers are what they say."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import lm_fidelity
 import lm_network
 import lm_report
+import lm_sweep
 import lm_text
 import network_claims
 import pytest
@@ -21,6 +23,7 @@ import train_lm
 from torch import nn
 
 from mxdot.nn import RECIPES, Recipe
+from mxdot.nn.networks import EndToEnd
 from mxdot.nn.recipes import SOURCES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -184,6 +187,92 @@ def test_step_errors(text):
     gradients = [errors[name].gradient for name in recipes]
     assert 0 < gradients[0] < 0.02
     assert gradients == sorted(gradients)
+
+
+# lm_sweep.py --------------------------------------------------------------------------------------
+
+TINY = (
+    *("--device", "cpu", "--layers", "1", "--width", "32", "--heads", "2", "--length", "32"),
+    *("--batch", "4", "--interval", "4", "--checks", "2", "--warmup", "2", "--rate", "1e-2"),
+    *("--patience", "2", "--stages", "2", "--sequences", "4"),
+)
+
+
+@pytest.fixture
+def sweep(text, monkeypatch):
+    """Runs the program on one thread, and gives what it wrote."""
+    monkeypatch.setattr(lm_sweep, "read_text", lambda: text)
+
+    def run(out, *options):
+        lm_sweep.main(["--out", str(out), *TINY, *options])
+        return json.loads((out / "rows.json").read_text())
+
+    return run
+
+
+def test_a_sweep_that_was_cut_off_goes_on(sweep, tmp_path):
+    """With the weights and rows of one that was not; cases that are there do not run again."""
+    out, rules = tmp_path / "out", ("--accumulators", "aligned:2,exact")
+    first = sweep(out, *rules, "--steps", "8")
+    second = sweep(out, *rules, "--steps", "16")
+    assert second["networks"] != first["networks"]
+    assert second["training"]["history"][:2] == first["training"]["history"]
+    whole = sweep(tmp_path / "whole", *rules, "--steps", "16")
+    assert whole["networks"] == second["networks"]
+    kept = {path: path.stat().st_mtime_ns for path in (out / "results").iterdir()}
+    third = sweep(out, "--accumulators", "aligned:2..3,exact", "--steps", "16")
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    rows = {row["name"]: row for row in third["networks"]}
+    assert [*rows] == [
+        "float32",
+        "bf16",
+        *(f"mxfp8 {n}" for n in ("aligned:2", "aligned:3", "exact")),
+    ]
+    assert [rows[name] for name in rows if name != "mxfp8 aligned:3"] == second["networks"]
+    assert rows["mxfp8 aligned:2"]["sqnr_db"] < rows["mxfp8 exact"]["sqnr_db"]
+    assert all(set(row) == {f.name for f in dataclasses.fields(EndToEnd)} for row in rows.values())
+    assert all(row["error"] is None for row in rows.values())
+
+
+def test_training_ends_when_the_loss_falls_no_more(sweep, text, tmp_path):
+    about = sweep(tmp_path, "--accumulators", "exact", "--steps", "1000")["training"]
+    assert about["converged"]
+    assert about["steps"] < 1000
+    losses = [loss for _, loss in about["history"]]
+    assert min(losses[-2:]) >= about["best"] - lm_sweep.LEAST_GAIN
+    assert about["best"] < losses[0] - 0.5
+    model = lm_sweep.Reader(lm_network.Size(1, 32, 2, 32))
+    model.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True)["best"])
+    unseen = lm_sweep.halves(text)[1][: 4 * 32].view(4, 32).long()
+    with torch.no_grad():
+        logits = model(unseen)[:, :-1].double()
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), unseen[:, 1:].flatten())
+    rows = json.loads((tmp_path / "rows.json").read_text())["networks"]
+    assert rows[0]["perplexity"] == pytest.approx(loss.exp().item(), rel=1e-5)
+    assert rows[0]["tokens"] == 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--accumulators", "aligned:two"], "accumulator"),
+        (["--patience", "0"], "patience must be at least 1, not 0"),
+        (["--rate", "2"], "rate must be from 0 to 1, both excluded, not 2.0"),
+        (["--heads", "3"], "heads must divide the width 32, not 3"),
+    ],
+)
+def test_options_of_the_sweep_that_have_no_sense(options, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as caught:
+        lm_sweep.main(["--out", str(tmp_path), *TINY, *options])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_checkpoint_of_other_options(sweep, tmp_path, capsys):
+    sweep(tmp_path, "--accumulators", "exact", "--steps", "4")
+    with pytest.raises(SystemExit):
+        sweep(tmp_path, "--accumulators", "exact", "--steps", "4", "--patience", "3")
+    assert "is of another patience, 2 and not 3" in capsys.readouterr().err
 
 
 # quantize_encoder.py ------------------------------------------------------------------------------

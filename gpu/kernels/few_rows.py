@@ -33,6 +33,7 @@ from ..tensors.mx import MXTensor
 from ..tensors.packed import described
 from . import device
 from .decode import Codes, codes_refusal, decode, scale_value
+from .overlap import overlaps, ready
 
 if TYPE_CHECKING:
     from ..ops.few_rows import FewRows, Weights
@@ -237,6 +238,7 @@ def run(request: "FewRows") -> Tensor:
     levels = [(_scale(*level, length), level[1]) for level in made.levels]
     inner = levels[-1]
     outer = levels[0] if len(levels) == 2 else (None, inner[1])
+    early = overlaps(x.device)
     tensors = outer[1], inner[1], request.scales, sums, m, n, length
     constants = {
         "OUTER": outer[0],
@@ -248,6 +250,8 @@ def run(request: "FewRows") -> Tensor:
         "TYPE": _multiplied_type(made, inner[0], x),
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
+        "EARLY": early,
+        "launch_pdl": early,
     }
     codes = made.codes if made.bits == 8 else made.codes.view(torch.uint16)
     if packed:
@@ -277,7 +281,9 @@ def run(request: "FewRows") -> Tensor:
             num_warps=tile.warps,
         )
     if parts > 1:
-        _add_up[(triton.cdiv(m * n, SUMS),)](sums, out, m * n, parts, SIZE=SUMS, num_warps=2)
+        _add_up[(triton.cdiv(m * n, SUMS),)](
+            sums, out, m * n, parts, SIZE=SUMS, EARLY=early, num_warps=2, launch_pdl=early
+        )
     return out
 
 
@@ -408,8 +414,10 @@ def _multiply(
     VECTOR: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    EARLY: tl.constexpr,
     STAGES: tl.constexpr,
 ):
+    ready(EARLY)
     PARTS: tl.constexpr = COLUMNS // EACH
     ZERO: tl.constexpr = 0.0 if EACH == 1 else 0  # of x
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -563,8 +571,10 @@ def _multiply_packed(
     M: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    EARLY: tl.constexpr,
     WHOLE_STEPS: tl.constexpr,
 ):
+    ready(EARLY)
     EACH: tl.constexpr = COLUMNS // 4  # words of a row, of four codes each, and columns of a thread
     WORDS: tl.constexpr = EACH // 4  # of a row that a thread reads
     R: tl.constexpr = ROWS // 8  # rows of a thread
@@ -622,7 +632,8 @@ def _multiply_packed(
 
 
 @triton.jit
-def _add_up(sums, out, count, parts, SIZE: tl.constexpr):
+def _add_up(sums, out, count, parts, SIZE: tl.constexpr, EARLY: tl.constexpr):
+    ready(EARLY)
     at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     total = tl.zeros((SIZE,), tl.float32)
     for part in tl.range(0, parts, loop_unroll_factor=8):

@@ -11,6 +11,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from ...model.accumulators import accumulator
 from ..schemes.int8 import LONGEST, rows_of
 from . import device
+from .overlap import overlaps, ready
 
 if TYPE_CHECKING:
     from ..schemes.int8 import Int8Request
@@ -73,6 +74,8 @@ def run(request: "Int8Request") -> Tensor:
         GROUP=GROUP_ROWS,
         num_warps=4 if few else 8,
         num_stages=4,
+        EARLY=overlaps(request.device),
+        launch_pdl=overlaps(request.device),
     )
     return out
 
@@ -100,7 +103,9 @@ def _multiply(
     COLUMNS: tl.constexpr,
     LENGTH: tl.constexpr,
     GROUP: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    ready(EARLY)
     # Programs that run side by side share few rows and columns, which the cache then holds.
     across = tl.cdiv(n, COLUMNS)
     first = tl.program_id(0) // (GROUP * across) * GROUP

@@ -16,6 +16,7 @@ from . import device
 from .decode import Codes, decode, scale_value
 from .encode import Rules, quantize_tile
 from .launch import Launch
+from .overlap import overlaps, ready
 from .regroup import regrouped
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def prepare(request: "QuantizeRegrouped") -> Callable[[Tensor], tuple[Tensor, Te
         FORMAT=Codes.of(rules.format, where),
         HAS_CONVERSION=device.has_fp8_conversion(where),
         ENCODING=rules.encoding(where),
+        EARLY=overlaps(where),
+        launch_pdl=overlaps(where),
     )
 
     def work(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,7 +84,9 @@ def _quantize_regrouped(
     FORMAT: tl.constexpr,
     HAS_CONVERSION: tl.constexpr,
     ENCODING: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    ready(EARLY)
     WIDTH: tl.constexpr = GROUPS * PARTS * PART
     across = tl.cdiv(groups, GROUPS)
     row = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS).to(tl.int64)

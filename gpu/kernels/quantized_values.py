@@ -14,6 +14,7 @@ from ..names import named_format
 from .decode import Codes, decode, scale_value
 from .encode import Rules, quantize_tile
 from .launch import Launch
+from .overlap import overlaps, ready
 
 if TYPE_CHECKING:
     from ..ops.quantized_values import QuantizedValues
@@ -44,6 +45,8 @@ def prepare(request: "QuantizedValues") -> Callable[[Tensor], Tensor]:
         BLOCKS=blocks,
         FORMAT=Codes.of(rules.format, request.device),
         ENCODING=rules.encoding(request.device),
+        EARLY=overlaps(request.device),
+        launch_pdl=overlaps(request.device),
     )
 
     def work(x: Tensor) -> Tensor:
@@ -64,7 +67,9 @@ def _quantized_values(
     BLOCKS: tl.constexpr,
     FORMAT: tl.constexpr,
     ENCODING: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    ready(EARLY)
     block = tl.program_id(0).to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)
     inside = (block < count)[:, None]
     at = block[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]

@@ -22,6 +22,7 @@ from . import device
 from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import Codes, decode
 from .launch import Launch
+from .overlap import overlaps, ready
 from .scheme_rows import LARGEST_BITS, TINY, Element, element_code
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def prepare(
     alone = height == 1 and size <= MOST_ALONE
     tiles = triton.cdiv(groups, constants["GROUPS"])
     grid, parts = (tiles,), min(tiles, MOST_PARTS)
+    constants |= {"EARLY": overlaps(where), "launch_pdl": overlaps(where)}
     find = Launch(_find_largest, (parts,), **constants)
     make = Launch(
         _make_codes,
@@ -180,8 +182,10 @@ def _find_largest(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     GROUPS: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """The largest finite magnitude of the tiles that a program has, its bits."""
+    ready(EARLY)
     largest_of_it = tl.zeros((GROUPS,), tl.int32)
     for tile in tl.range(tl.program_id(0), tl.cdiv(groups, GROUPS), tl.num_programs(0)):
         _, there, at = _places(tile, groups, columns, HEIGHT, WIDTH, GROUPS)
@@ -243,6 +247,7 @@ def _make_codes(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     GROUPS: tl.constexpr,
+    EARLY: tl.constexpr,
     ROOM: tl.constexpr,
     INNER_ROOM: tl.constexpr,
     NAN: tl.constexpr,
@@ -255,6 +260,7 @@ def _make_codes(
     VALUES: tl.constexpr,
     FUSED: tl.constexpr,
 ):
+    ready(EARLY)
     if ALL:
         amax = _largest_of_all(x, groups, WIDTH, ALL)
     else:

@@ -21,6 +21,7 @@ from . import device
 from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import Codes, decode
 from .launch import Launch
+from .overlap import overlaps, ready
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -100,6 +101,8 @@ def prepare(
         num_warps=min(MOST_WARPS, max(1, part // of_warp)),
         ELEMENT=Element.of(element),
         VALUES=None if dtype is None else Codes.of(element, where),
+        EARLY=overlaps(where),
+        launch_pdl=overlaps(where),
     )
     scale_shape = (*shape[:-1], 1)
 
@@ -196,7 +199,9 @@ def _quantize_rows(
     WHOLE: tl.constexpr,
     FUSED: tl.constexpr,
     VALUES: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    ready(EARLY)
     row = tl.program_id(0).to(tl.int64)
     x += row * columns
     codes += row * columns

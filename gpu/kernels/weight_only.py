@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..schemes.weight_only import BIAS, BITS, CHUNK, TILE
 from . import device
+from .overlap import overlaps, ready
 
 if TYPE_CHECKING:
     from ..schemes.weight_only import WeightOnlyRequest
@@ -93,6 +94,7 @@ def run(request: "WeightOnlyRequest") -> Tensor:
     # A program shares its first and its last tile.
     shared = torch.empty((programs, 2, rows, TILE), dtype=torch.float32, device=x.device)
     sizes = m, n, groups, tiles * groups
+    early = overlaps(request.device)
     _multiply[(programs,)](
         x,
         weights.words,
@@ -105,10 +107,12 @@ def run(request: "WeightOnlyRequest") -> Tensor:
         STAGES=stages,
         WARPS=WARPS,
         CONVERT=None if device.interpreted() else CONVERSIONS[x.dtype],
+        EARLY=early,
         num_warps=WARPS,
+        launch_pdl=early,
     )
-    grid = tiles, m * TILE // SUMS
-    _add_up[grid](shared, out, *sizes, programs, M=rows, SIZE=SUMS, num_warps=1)
+    options = {"EARLY": early, "num_warps": 1, "launch_pdl": early}
+    _add_up[tiles, m * TILE // SUMS](shared, out, *sizes, programs, M=rows, SIZE=SUMS, **options)
     return out
 
 
@@ -192,7 +196,9 @@ def _multiply(
     STAGES: tl.constexpr,
     WARPS: tl.constexpr,
     CONVERT: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    ready(EARLY)
     program, programs = tl.program_id(0), tl.num_programs(0)
     start = _first_step(program, steps, programs)
     stop = _first_step(program + 1, steps, programs)
@@ -250,7 +256,9 @@ def _add_up(
     programs,
     M: tl.constexpr,
     SIZE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
+    ready(EARLY)
     tile = tl.program_id(0)
     begin = tile * groups
     first = _program_of(begin, steps, programs)

@@ -95,7 +95,9 @@ def prepare(
     alone = height == 1 and size <= MOST_ALONE
     tiles = triton.cdiv(groups, constants["GROUPS"])
     grid, parts = (tiles,), min(tiles, MOST_PARTS)
-    constants |= {"EARLY": overlaps(where), "launch_pdl": overlaps(where)}
+    # A product that starts beside a few large programs is spread unevenly.
+    early = overlaps(where) and not alone
+    constants |= {"EARLY": early, "launch_pdl": early}
     find = Launch(_find_largest, (parts,), **constants)
     make = Launch(
         _make_codes,

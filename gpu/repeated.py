@@ -1,11 +1,10 @@
-"""A pass of PyTorch's compiler: an operator of ours that a graph calls twice on the same runs once.
+"""A pass of PyTorch's compiler: of equal calls of an operator of ours in a graph, one is made.
 
-Layers that read the same input (queries, keys and values; gate and up) each quantise it. The
-compiler has the same expressions of its own operators once; of custom ones only where it trains.
+Layers that read the same input (queries, keys and values; gate and up) each quantise it. PyTorch
+finds repeated calls of custom operators in training alone.
 """
 
 import operator
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -24,47 +23,64 @@ VIEWS = {
 }
 
 
-def _is_shared(target: Any) -> bool:
-    name = getattr(target, "namespace", None)
-    return name == "mxdot" or (callable(target) and target in VIEWS)
+def _is_view(node: Node) -> bool:
+    return node.op == "call_function" and callable(node.target) and node.target in VIEWS
+
+
+def _is_ours(node: Node) -> bool:
+    return node.op == "call_function" and getattr(node.target, "namespace", None) == "mxdot"
 
 
 def _key(x: Any) -> Any:
-    """Arguments as something hashable that differs where their kinds do."""
+    """An argument as something hashable: a view by what it shows, other nodes as they are."""
     if isinstance(x, list | tuple):
         return tuple(map(_key, x))
     if isinstance(x, dict):
         return tuple((name, _key(value)) for name, value in x.items())
-    return x if isinstance(x, Node) else (type(x), x)
+    if isinstance(x, Node):
+        return (x.target, _key(x.args), _key(x.kwargs)) if _is_view(x) else x
+    return type(x), repr(x)  # by its text: 0.0 equals -0.0
+
+
+def _given_away(graph: Graph) -> set[Node]:
+    """Nodes whose memory results of the graph have: a program may write there."""
+    found: set[Node] = set()
+    todo = list(graph.output_node().all_input_nodes)
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes if _is_view(node) else []
+    return found
 
 
 def share(graph: Graph) -> None:
     """Let the first of equal calls serve for all. The operators change none of their arguments."""
     first: dict[Any, Node] = {}
+    kept = _given_away(graph)
     for node in list(graph.nodes):
-        if node.op != "call_function" or not _is_shared(node.target):
+        if not _is_ours(node) or node in kept:
             continue
-        kept = first.setdefault((node.target, _key(node.args), _key(node.kwargs)), node)
-        if kept is not node:
-            node.replace_all_uses_with(kept)
+        same = first.setdefault((node.target, _key(node.args), _key(node.kwargs)), node)
+        if same is not node:
+            node.replace_all_uses_with(same)
             graph.erase_node(node)
 
 
-@cache
 def share_when_compiled() -> None:
     """Have the compiler call `share`, unless the program has given it a pass of its own."""
     config = import_module("torch._inductor.config")
-    graph_pass = import_module("torch._inductor.custom_graph_pass").CustomGraphPass
     if config.post_grad_custom_pre_pass is not None:
         return
+    passes = import_module("torch._inductor.custom_graph_pass")
 
-    class Share(graph_pass):
+    class Share(passes.CustomGraphPass):
         """`share`, with a name for the compiler's cache."""
 
         def __call__(self, graph: Graph) -> None:
             share(graph)
 
-        def uuid(self) -> str:
-            return "mxdot: share, 1"
+        def uuid(self) -> Any:
+            return passes.get_hash_for_files((__file__,))
 
     config.post_grad_custom_pre_pass = Share()

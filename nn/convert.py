@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 
+from ..gpu.repeated import share_when_compiled
 from .attention import set_attention
 from .experts import MXExperts, is_stacked
 from .linear import MXLinear, as_recipe
@@ -202,6 +203,7 @@ def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
 def _freeze(model: nn.Module, layers: Iterable[MXLinear | MXExperts], keep_weight: bool) -> None:
     """Freeze layers of a model, with a warning of weights that are untied."""
     tied = _tied_weights(model)
+    share_when_compiled()
     for layer in layers:
         layer.freeze(keep_weight)
     parameters = dict(model.named_parameters(remove_duplicate=False))

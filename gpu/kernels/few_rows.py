@@ -5,7 +5,7 @@ multiprocessor has loads in flight, and a second kernel adds up the parts. A pro
 with a small tile: warps of one program would wait for one another. 4-bit codes are read four at a
 time; each of the four makes a matrix, which every fourth column of x multiplies, so that nothing is
 put side by side. With several rows nothing moves from one thread to another: a thread reads 32
-columns of a row, and the same of a row of x. The tensor core wants of each 16 columns 4 in a
+columns of a row, and the same of a row of x. The tensor core takes 4 of each 16 columns from a
 thread, but a sum does not depend on the order of its columns.
 """
 
@@ -382,8 +382,10 @@ def _value(code, scale, FORMAT: tl.constexpr, WHOLE: tl.constexpr):
 @triton.jit
 def _column(words, i: tl.constexpr, X: tl.constexpr, EACH: tl.constexpr, TYPE: tl.constexpr):
     """Column i of the EACH columns of x that a word holds side by side."""
-    if EACH == 1:
+    if EACH == 1 and (X is None or tl.float16 == TYPE):
         return words
+    elif EACH == 1:  # by float32: a compiler's FP8 to bfloat16 may lose infinities
+        return words.to(tl.float32)
     elif X is None:
         return (words >> (i * 16)).to(tl.int16).to(TYPE, bitcast=True)
     else:
@@ -538,7 +540,8 @@ def _columns(x, M: tl.constexpr, COLUMNS: tl.constexpr, PAIRS: tl.constexpr, TYP
     """
     PARTS: tl.constexpr = COLUMNS // 32
     if PAIRS is None:  # the last axes: row, thread, bits 2, 1, 0
-        bits = tl.reshape(x.to(TYPE), (M // 8, PARTS, 8, 4, 2, 2, 2))
+        # By float32: a compiler's FP8 to bfloat16 may lose infinities.
+        bits = tl.reshape(x.to(tl.float32).to(TYPE), (M // 8, PARTS, 8, 4, 2, 2, 2))
         return tl.reshape(tl.permute(bits, (1, 5, 3, 6, 4, 0, 2)), (COLUMNS, M))
     else:
         low, high = tl.inline_asm_elementwise(

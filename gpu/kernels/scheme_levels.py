@@ -188,12 +188,12 @@ def _find_largest(
 ):
     """The largest finite magnitude of the tiles that a program has, its bits."""
     ready(EARLY)
-    largest_of_it = tl.zeros((GROUPS,), tl.int32)
+    best = tl.zeros((GROUPS,), tl.int32)
     for tile in tl.range(tl.program_id(0), tl.cdiv(groups, GROUPS), tl.num_programs(0)):
         _, there, at = _places(tile, groups, columns, HEIGHT, WIDTH, GROUPS)
         most = _magnitudes(tl.load(x + at, mask=there[:, None, None], other=0.0).to(tl.float32))
-        largest_of_it = tl.maximum(largest_of_it, tl.where(most >= INFINITY32, 0, most))
-    tl.store(largest + tl.program_id(0), tl.max(largest_of_it, axis=0))
+        best = tl.maximum(best, tl.where(most >= INFINITY32, 0, most))
+    tl.store(largest + tl.program_id(0), tl.max(best, axis=0))
 
 
 @triton.jit

@@ -145,8 +145,8 @@ def element_code(
 ):
     """uint8 codes of float32 `value` / `scale`, nearest even, plus an int32 zero point.
 
-    near: float32, the quotient within a few last places. scale: float64; or FUSED, and float32
-    without its last bits, which are `low` (None: it has none).
+    near: float32, the quotient within a few last places. scale: float64; if FUSED float32, and
+    `low` what it lacks (None: nothing).
     """
     if ELEMENT.integer:
         below = tl.floor(tl.minimum(tl.maximum(near, -FAR), FAR))

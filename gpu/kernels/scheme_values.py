@@ -17,6 +17,8 @@ def refusal(request: "SchemeValues") -> str | None:
     """Why the kernel cannot take `request`; None when it can."""
     if request.dtype == torch.float64:
         return "dtype must be float32, float16 or bfloat16, not float64"
+    if request.x.dtype == torch.float64:
+        return "x must be float32, float16 or bfloat16, not float64"
     reason = scheme_quantize.refusal(request.quantization)
     if reason is None and _kernels(request) is None:
         return f"scales must be of rows, or 8-bit floats in one float32, not {request.scheme}'s"

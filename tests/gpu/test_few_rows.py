@@ -96,6 +96,36 @@ def test_many_steps_and_tiles(name, shape):
             assert error < 2 * torch.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("length", [128, 132, 136, 512])
+@pytest.mark.parametrize("name", ["int4_channel", "int4_tensor"])
+@for_kernels[0]
+@for_kernels[1]
+def test_columns_of_packed_codes_keep_their_places(name, length):
+    """Powers of two in one column at a time, which only the right code multiplies."""
+    packed = pack_codes(by_scheme(matrix(generator("places", name, length), 40, length), name))
+    want = packed.dequantize().double()
+    for rows in (3, 16):
+        for first in (0, length // 2 - 1, length - rows):
+            x = torch.eye(length, dtype=torch.float16, device=DEVICE)[first : first + rows]
+            result = few_rows_matmul(x, packed, executor="triton").double()
+            torch.testing.assert_close(result, want[:, first : first + rows].t(), rtol=1e-3, atol=0)
+
+
+@pytest.mark.cuda
+def test_fp8_rows_of_every_code_by_packed_codes():
+    """Infinities and NaN among them: their results, and no others, are not finite."""
+    w = pack_codes(quantize(torch.ones((48, 256), device="cuda"), "e2m1"))
+    codes = torch.arange(256, device="cuda").to(torch.uint8)
+    for kind in (torch.float8_e4m3fn, torch.float8_e5m2):
+        x = torch.diag(codes).view(kind)
+        for first in range(0, 256, 16):
+            part = x[first : first + 16]
+            scales = torch.ones(16, device="cuda")
+            result = few_rows_matmul(part, w, scales, out_dtype=torch.float32, executor="triton")
+            want = part.float() @ w.dequantize().t()
+            torch.testing.assert_close(result, want, rtol=0, atol=0, equal_nan=True)
+
+
 @for_kernels[0]
 @for_kernels[1]
 def test_fp8_rows_are_scaled_once():

@@ -12,7 +12,9 @@ from interpreter import DEVICE, for_kernels
 from mxdot.gpu import schemes
 from mxdot.gpu.schemes.quantized_values import scheme_values
 from mxdot.model import schemes as model
+from mxdot.model.formats import FLOAT32, FORMATS
 from mxdot.model.schemes import SCHEMES, TENSOR, Level, Limits, Scheme, block, scheme
+from own_formats import ue5m3
 from scheme_cases import assert_same
 
 pytestmark = for_kernels
@@ -158,6 +160,19 @@ def test_variants():
         check(x, scheme(text))
 
 
+@pytest.mark.parametrize("element", ["int8", "e5m2", "e4m3", "e2m3"])
+@pytest.mark.parametrize("inner", [FORMATS["e4m3"], ue5m3()], ids=str)
+def test_two_levels_of_any_formats(element, inner):
+    """Elements with a unit and of 8 bits, near ties at every size."""
+    levels = Level(TENSOR, FLOAT32), Level(block(16), inner)
+    own = Scheme("own", (FORMATS[element],), levels, "this test")
+    rng = generator("two levels", element, inner)
+    x = rng.integers(-32, 33, (64, 256)).astype(np.float32) / np.float32(16)
+    x[:, ::3] *= rng.uniform(0.5, 2, (64, 1)).astype(np.float32)
+    for power in (0, -60, -100, 100):
+        check(np.ldexp(x, power).astype(np.float32), own)
+
+
 def test_refusals():
     x = torch.zeros(128, 256, device=DEVICE)
     for name, reason in REFUSED.items():
@@ -169,7 +184,7 @@ def test_refusals():
         schemes.quantize(x, "int8_channel", executor="triton", nonfinite="element")
     with pytest.raises(ValueError, match=r"^executor must be one of triton, torch"):
         schemes.quantize(x, "int8_channel", executor="cuda")
-    levels = tuple(Level(g, model.FLOAT32) for g in (TENSOR, block(32)))
+    levels = tuple(Level(g, FLOAT32) for g in (TENSOR, block(32)))
     wide = Scheme("wide", SCHEMES["mxfp4"].elements, levels, "test")
     with pytest.raises(ValueError, match=r"scales must have at most 30 significant bits, not 48$"):
         schemes.quantize(x, wide, executor="triton")

@@ -1,4 +1,4 @@
-"""Layers that read one input quantise it once in a compiled network."""
+"""Layers that read one input quantise it once in a compiled network, and results stay apart."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ QUANTIZE = torch.ops.mxdot.scheme_quantize.default
 
 
 class Three(torch.nn.Module):
-    """Layers on one input, of any leading shape, and one on another."""
+    """Layers on one input, of any leading shape, and one on another; one result is given twice."""
 
     def __init__(self):
         super().__init__()
@@ -23,7 +23,7 @@ class Three(torch.nn.Module):
 
     def forward(self, x):
         one, two, three, other = self.layers
-        return one(x) + two(x) * three(x) - other(x + 1)
+        return one(x) + two(x) * three(x) - other(x + 1), one(x), one(x)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
@@ -32,21 +32,35 @@ def test_the_compiler_quantises_each_input_once():
     torch.compiler.reset()
     compiled = torch.compile(net, fullgraph=True)
     with torch.no_grad():
-        torch.testing.assert_close(compiled(x), net(x), rtol=0, atol=0)
+        results = compiled(x)
+        torch.testing.assert_close(results, net(x), rtol=0, atol=0)
+        results[1].mul_(2)
+        torch.testing.assert_close(results[2], net(x)[2], rtol=0, atol=0)
         kinds = [torch.profiler.ProfilerActivity.CPU]
         with torch.profiler.profile(activities=kinds, acc_events=True) as profile:
             compiled(x)
     assert Counter(event.name for event in profile.events())["mxdot::scheme_quantize"] == 2
 
 
-@pytest.mark.parametrize(("other", "count"), [({}, 1), ({"scheme": "int8_channel"}, 2)])
-def test_what_differs_is_not_shared(other, count):
-    def quantized(x, scheme="fp8_e4m3_row"):
-        rest = 1, [], [], [], None, "nearest_even", "poison", None, None
-        return QUANTIZE(x.view(-1, 256), scheme, *rest)[0]
+def quantized(x, scheme="fp8_e4m3_row", padding=0.0):
+    rest = 1, [], [], [], None, "nearest_even", "poison", None, None
+    x = torch.ops.aten.constant_pad_nd.default(x.view(-1, 248), [0, 8], padding)
+    return QUANTIZE(x, scheme, *rest)[0]
 
-    graph = make_fx(lambda x: (quantized(x), quantized(x, **other)))(torch.randn(2, 3, 256)).graph
+
+@pytest.mark.parametrize(
+    ("other", "count"), [({}, 1), ({"scheme": "int8_channel"}, 2), ({"padding": -0.0}, 2)]
+)
+def test_what_differs_is_not_shared(other, count):
+    both = make_fx(lambda x: quantized(x) + quantized(x, **other))(torch.randn(2, 3, 248)).graph
+    share(both)
+    both.lint()
+    assert [node.target for node in both.nodes].count(QUANTIZE) == count
+
+
+def test_results_of_the_graph_stay_apart():
+    graph = make_fx(lambda x: (quantized(x), quantized(x)))(torch.randn(2, 3, 248)).graph
     share(graph)
-    graph.lint()
-    assert [node.target for node in graph.nodes].count(QUANTIZE) == count
-    assert len(graph.output_node().args[0]) == 2
+    first, second = graph.output_node().args[0]
+    assert first is not second
+    assert [node.target for node in graph.nodes].count(QUANTIZE) == 2

@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         Settings,
         run_regression,
         select,
+        unit_processes,
     )
     from ..sim.engine.regression_units import (
         Unit,
@@ -104,7 +105,6 @@ def run(args: argparse.Namespace) -> int:
         smoke_matrix,
         stream_matrix,
     )
-    from ..sim.engine.task import unit_processes
     from ..sim.engine.toolchain import ToolError
 
     second = args.simulator if is_alternative(args) else None

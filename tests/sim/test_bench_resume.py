@@ -27,8 +27,7 @@ SMALL = [
 SCRIPT = """
 import sys
 from pathlib import Path
-from mxdot.sim.engine.regression import Settings, run_regression
-from mxdot.sim.engine.task import unit_processes
+from mxdot.sim.engine.regression import Settings, run_regression, unit_processes
 from test_bench_resume import SMALL
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from mxdot.sim.bench.bulk import Field, Layout, read_results, run
 from mxdot.sim.dot.unit import layout, write_records
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.regression import run_unit
 from mxdot.sim.engine.toolchain import BuildError
-from mxdot.sim.engine.unit import run_unit
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.util.yosys import Netlist
 from mxdot.verify.simulators import bitsliced, cxxrtl

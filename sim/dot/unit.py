@@ -24,54 +24,22 @@ from ...model.packing import pack_rows
 from ...model.trace import FLAG_NAMES
 from ...util.files import replacing
 from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
-from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.stream_unit import StreamUnit, in_groups
-from ..engine.unit import assertions_of
-from ..engine.verilator import Build, SimulationError
+from ..engine.verilator import SimulationError
 from .failures import complexity, describe_failure, failure_file, simpler
 from .item import Batch, DotResults, Turns, batch_of, concatenate, plain, product_of, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
 BENCH = Path(__file__).with_name("bench.sv")
+PROBES = BENCH.with_name("probes.vlt")
+"""The stages, made public."""
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 MAX_MODES = 64
 SLOT_PLACE = 8
 """Lowest bit of the slot in the word of flags."""
 _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
-
-
-def build_unit(
-    records: Layout,
-    verilog: Path,
-    directory: Path,
-    *,
-    module: str = "mxdot_dot",
-    executable: Path | None = None,
-    waves: bool = False,
-    coverage: bool = False,
-    assertions: Path | None = None,
-    probes: bool = False,
-) -> verilator.Build:
-    """A simulation of the unit in the bench top; with `probes` its stages can be watched.
-
-    records: the layout of its records and results. module: the unit in `verilog`.
-    """
-    return verilator.build(
-        verilog,
-        verilator.BENCH_TOP,
-        directory,
-        extra_sources=[BENCH],
-        assertions=assertions,
-        parameters=records.parameters,
-        defines={"UNIT": module},
-        public_vlt=Path(__file__).with_name("probes.vlt") if probes else None,
-        waves=waves,
-        coverage=coverage,
-        executable=executable,
-        optimize=not probes,
-    )
 
 
 def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
@@ -224,17 +192,7 @@ def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
 class DotStream(StreamUnit):
     """A `DotUnit`; an item is a dot product, replayed alone when it comes out wrong."""
 
-    def build(self, verilog: Path) -> Build:
-        job = self.job
-        return build_unit(
-            self.layout(),
-            verilog,
-            job.build_directory / "build",
-            executable=job.directory / "sim",
-            waves=job.waves,
-            coverage=job.coverage,
-            assertions=assertions_of(job),
-        )
+    bench, module = BENCH, "mxdot_dot"
 
     def layout(self) -> Layout:
         return layout(self.config)
@@ -288,14 +246,8 @@ class DotStream(StreamUnit):
 
 def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
     """Simulate the product in failure.json alone, in a build whose stages can be watched."""
-    build = build_unit(
-        layout(job.config),
-        verilog,
-        job.build_directory / "probed",
-        executable=job.directory / "sim-probed",
-        waves=job.waves,
-        probes=True,
-    )
+    probed = {"executable": job.directory / "sim-probed", "public_vlt": PROBES}
+    build = DotStream(job).bench_build(verilog, "probed", optimize=False, **probed)
     record = job.directory / "replay.json"
     record.unlink(missing_ok=True)
     run = build.run(

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bench.bulk import Layout
-from ..dot.unit import build_unit, record_layout, write_products
+from ..dot.unit import BENCH, record_layout, write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
-from ..engine.unit import assertions_of
-from ..engine.verilator import Build
 from ..quantize.item import CodesBeat, codes_beats, words
 from ..quantize.unit import codes_layout
 from .failures import complexity, describe_failure, simpler
@@ -26,18 +24,7 @@ TENSOR_BLOCKS = 5000  # of real tensors in bulk mode, unless all are asked for
 class DotQuantizeStream(StreamUnit):
     """A `DotQuantizeUnit`; an item is a block of dot products."""
 
-    def build(self, verilog: Path) -> Build:
-        job = self.job
-        return build_unit(
-            self.layout(),
-            verilog,
-            job.build_directory / "build",
-            module="mxdot_dot_quantize",
-            executable=job.directory / "sim",
-            waves=job.waves,
-            coverage=job.coverage,
-            assertions=assertions_of(job),
-        )
+    bench, module = BENCH, "mxdot_dot_quantize"
 
     def layout(self) -> Layout:
         """Records of dot products, and results of one code each."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from ...model.units import UnitConfig
 from ..bench import bulk
 from ..bench.bulk import Layout
 from ..kinds import kind_of, named
+from . import verilator
 from .job import Failure, UnitJob
 from .unit import (
     KEPT_FAILURES,
@@ -24,6 +25,7 @@ from .unit import (
     WAVES_LIMIT,
     Progress,
     UnitResult,
+    assertions_of,
     run_cycles,
     verilog_of,
 )
@@ -97,14 +99,16 @@ class Replayed:
 
 
 class StreamUnit(ABC):
-    """One job of a kind with one stream in and one out. A result is a row of 32-bit words."""
+    """One job of a kind with one stream in and one out. A result is a row of 32-bit words.
+
+    bench: the bench top. module: the unit's module in it.
+    """
+
+    bench: ClassVar[Path]
+    module: ClassVar[str]
 
     def __init__(self, job: UnitJob) -> None:
         self.job, self.config = job, job.config
-
-    @abstractmethod
-    def build(self, verilog: Path) -> Build:
-        """The unit in its bench top."""
 
     @abstractmethod
     def layout(self) -> Layout:
@@ -189,14 +193,36 @@ class StreamUnit(ABC):
         job = self.job
         if job.simulator is None:
             return self.build(verilog)
-        from ...hw.verilog import default_top
-
         return named(job.simulator)(
-            default_top(self.config),
+            self.module,
             verilog,
             job.build_directory / "second",
             self.layout(),
             executable=job.directory / "sim",
+        )
+
+    def build(self, verilog: Path) -> Build:
+        """The unit in its bench top."""
+        job = self.job
+        return self.bench_build(
+            verilog,
+            "build",
+            executable=job.directory / "sim",
+            coverage=job.coverage,
+            assertions=assertions_of(job),
+        )
+
+    def bench_build(self, verilog: Path, folder: str, **options: Any) -> Build:
+        """The unit in its bench top, with options of `verilator.build`."""
+        return verilator.build(
+            verilog,
+            verilator.BENCH_TOP,
+            self.job.build_directory / folder,
+            extra_sources=[self.bench],
+            parameters=self.layout().parameters,
+            defines={"UNIT": self.module},
+            waves=self.job.waves,
+            **options,
         )
 
     def replay(

@@ -16,11 +16,8 @@ from numpy.typing import NDArray
 from ...model import QuantizeConfig
 from ...util.files import write_file
 from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
-from ..engine import verilator
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit, in_groups
-from ..engine.unit import assertions_of
-from ..engine.verilator import Build
 from .carries import values_at_edges
 from .failures import complexity, describe_failure, simpler
 from .item import (
@@ -36,32 +33,6 @@ from .item import (
     words,
 )
 from .stimulus import bulk_traffic, tensor_traffic
-
-BENCH = Path(__file__).with_name("bench.sv")
-
-
-def build_quantizer(
-    config: QuantizeConfig,
-    verilog: Path,
-    directory: Path,
-    *,
-    executable: Path | None = None,
-    waves: bool = False,
-    coverage: bool = False,
-    assertions: Path | None = None,
-) -> verilator.Build:
-    """A simulation of the unit in the bench top."""
-    return verilator.build(
-        verilog,
-        verilator.BENCH_TOP,
-        directory,
-        extra_sources=[BENCH],
-        assertions=assertions,
-        parameters=layout(config).parameters,
-        waves=waves,
-        coverage=coverage,
-        executable=executable,
-    )
 
 
 def layout(config: QuantizeConfig) -> Layout:
@@ -115,17 +86,7 @@ def write_records(
 class QuantizeStream(StreamUnit):
     """A `QuantizeUnit`; an item is a block."""
 
-    def build(self, verilog: Path) -> Build:
-        job = self.job
-        return build_quantizer(
-            self.config,
-            verilog,
-            job.build_directory / "build",
-            executable=job.directory / "sim",
-            waves=job.waves,
-            coverage=job.coverage,
-            assertions=assertions_of(job),
-        )
+    bench, module = Path(__file__).with_name("bench.sv"), "mxdot_quantize"
 
     def layout(self) -> Layout:
         return layout(self.config)

@@ -90,7 +90,6 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _flow(args: argparse.Namespace) -> Any:
-    """The one flow."""
     from ...compare.studies.flows import Synthesis
 
     flows = Synthesis(**synthesis_options(args)).flows()

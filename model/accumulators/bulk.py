@@ -63,7 +63,6 @@ class BulkNormalized(Accumulator):
 
     @property
     def step_limit(self) -> int:
-        """The N products of a step."""
         return self.terms
 
     @property

@@ -57,7 +57,6 @@ class ChainMachine(Machine):
         return range(size - 1, -1, -1) if self.from_c else range(size)
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """Add each step to c."""
         c = self.started(c, record)
         for step in steps.walk(record):
             c = self._added(step, c, record)

@@ -164,7 +164,6 @@ class Preset(Machine, Fused):
 
     @property
     def step_fraction_bits(self) -> int:
-        """Fraction bits of the result of each step."""
         return min(self.result_bits, self.running.mantissa_bits)
 
     @property

@@ -66,7 +66,6 @@ class GroupSums(Machine):
             )
 
     def term_widths(self, widths: Widths) -> GroupWidths:
-        """Widths of groups."""
         return GroupWidths(widths.config)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:

@@ -287,7 +287,6 @@ class MXArray(ScaledArray):
 
     @property
     def level_scales(self) -> tuple[NDArray[np.uint8]]:
-        """The scales of the one level."""
         return (self.scales,)
 
     def blocks_last(self) -> tuple[NDArray, NDArray[np.uint8]]:

@@ -97,7 +97,6 @@ class DotQuantizeConfig(ComposedUnitConfig):
 
     @property
     def name(self) -> str:
-        """See `UnitConfig.name`."""
         quantizer = self.quantizer
         parts = ["dot-quantize", self.dot.name.replace("-nostatus", ""), "to"]
         parts += [quantizer.formats_text, f"x{quantizer.block}", f"s{quantizer.stages}"]

@@ -208,7 +208,6 @@ class QuantizeConfig(UnitConfig):
         vars(self)["stages"] = stage_count(name, self.stages, limits)
 
     def is_shown(self, name: str) -> bool:
-        """Whether the option is part of the unit's line and name."""
         return self.random == "lfsr" if name == "seed" else super().is_shown(name)
 
     @cached_property
@@ -327,7 +326,6 @@ class QuantizeConfig(UnitConfig):
 
     @property
     def name(self) -> str:
-        """See `UnitConfig.name`."""
         every = self.formats_text == ",".join(MX_FORMATS)
         parts = [
             "quantize",

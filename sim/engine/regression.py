@@ -75,7 +75,6 @@ class UnitTask:
 
     @classmethod
     def of(cls, job: UnitJob, brings_files: bool = False) -> "UnitTask":
-        """The task of `job`."""
         return cls(job, unit_key(job), brings_files)
 
     @property

@@ -158,11 +158,7 @@ def _check(args: argparse.Namespace) -> None:
     check_backend(args)
     refuse_results(args)
     output_file("json", args.json)
-    for name, low, high in (
-        ("seed", 0, 2**63 - 1),
-        ("count", 1, 10**8),
-        ("traffic", 1, 10**6),
-    ):
+    for name, low, high in (("seed", 0, 2**63 - 1), ("count", 1, 10**8), ("traffic", 1, 10**6)):
         value = getattr(args, name)
         if value is not None and not low <= value <= high:
             raise ValueError(f"{name} must be from {low} to {high}, not {value}")

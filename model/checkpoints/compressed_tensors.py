@@ -38,11 +38,7 @@ def nvfp4_packed(packed: NDArray, scale: NDArray, global_scale: NDArray) -> Scal
 
 
 def pack_quantized(
-    packed: NDArray,
-    scale: NDArray,
-    columns: int,
-    bits: int = 4,
-    zero_point: NDArray | None = None,
+    packed: NDArray, scale: NDArray, columns: int, bits: int = 4, zero_point: NDArray | None = None
 ) -> ScaledArray:
     """compressed-tensors integers in 32-bit words; zero points are packed along the rows."""
     fmt = integer_format(bits)

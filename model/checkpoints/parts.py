@@ -29,10 +29,7 @@ from ..schemes import SCHEMES, Level, ScaledArray, Scheme
 from ..schemes.grouping import CHANNEL, TENSOR, Granularity, block, tile
 
 Parts = Mapping[str, NDArray]
-ELEMENTS = {
-    np.dtype(ml_dtypes.float8_e4m3fn): E4M3,
-    np.dtype(ml_dtypes.float8_e5m2): E5M2,
-}
+ELEMENTS = {np.dtype(ml_dtypes.float8_e4m3fn): E4M3, np.dtype(ml_dtypes.float8_e5m2): E5M2}
 INTEGERS: dict[int, IntegerFormat] = {4: INT4_FULL, 8: INT8_FULL}
 E8M0_DTYPE = np.dtype(ml_dtypes.float8_e8m0fnu)
 FLOATS = (np.float16, np.float32, np.dtype(ml_dtypes.bfloat16))

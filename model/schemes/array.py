@@ -350,9 +350,7 @@ def _check_scale(name: str, fmt: ScaleFormat, stored: NDArray) -> None:
 
 
 def check_codes(
-    array: "Scaled",
-    check: Callable[..., object] = integer_array,
-    chunk: int | None = None,
+    array: "Scaled", check: Callable[..., object] = integer_array, chunk: int | None = None
 ) -> None:
     """ValueError for codes, zero points and selectors outside their range.
 

@@ -39,11 +39,7 @@ class DotQuantizeConfig(ComposedUnitConfig):
     nonfinite: str = shared(QuantizeConfig, "nonfinite")
     seed: int = shared(QuantizeConfig, "seed")
     quantizer_stages: int = option(
-        default=None,
-        parse=int,
-        converter=resolved,
-        joint=True,
-        help="the quantiser's registers",
+        default=None, parse=int, converter=resolved, joint=True, help="the quantiser's registers"
     )
 
     def _resolve(self) -> None:

@@ -101,9 +101,7 @@ class QuantizeConfig(UnitConfig):
         "int4_symmetric, or a list that the mode input (or --select) selects from",
     )
     block: int = option(
-        default=32,
-        choices=LANES,
-        help="elements of a block, a power of two from 4 to 128",
+        default=32, choices=LANES, help="elements of a block, a power of two from 4 to 128"
     )
     source: FloatFormat = option(
         default=FLOAT32.name,
@@ -122,10 +120,7 @@ class QuantizeConfig(UnitConfig):
         "from; E4M3 scales have amax",
     )
     rounding: str = option(
-        default=ROUNDINGS[0],
-        metavar="R",
-        choices=tuple(ROUNDINGS),
-        help=", ".join(ROUNDINGS),
+        default=ROUNDINGS[0], metavar="R", choices=tuple(ROUNDINGS), help=", ".join(ROUNDINGS)
     )
     nonfinite: str = option(
         default=NONFINITE[0],

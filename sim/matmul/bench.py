@@ -217,11 +217,7 @@ class Bench:
             self.ends.send(side, packet)
 
     async def finish(
-        self,
-        product: Product,
-        errors: frozenset[str] = frozenset(),
-        *,
-        clear: bool = True,
+        self, product: Product, errors: frozenset[str] = frozenset(), *, clear: bool = True
     ) -> dict[str, int]:
         """Wait for a job's end and check it; returns the counters.
 

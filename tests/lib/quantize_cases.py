@@ -47,12 +47,7 @@ def edge_amax(fmt):
 
 
 def model_quantize_block(
-    bits: list[int],
-    fmt: str,
-    rule: str,
-    rounding: str,
-    policy: str,
-    words: list[int] | None = None,
+    bits: list[int], fmt: str, rule: str, rounding: str, policy: str, words: list[int] | None = None
 ) -> tuple[int, list[int]]:
     """`quantize_block` of the rational oracle by `mxdot.model.quantize`."""
     made = quantize(

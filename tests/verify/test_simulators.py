@@ -191,10 +191,7 @@ def test_a_port_of_another_width_is_refused():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--simulator", "icarus"],
-            "must be one of verilator, cxxrtl, bitsliced, not 'icarus'",
-        ),
+        (["--simulator", "icarus"], "must be one of verilator, cxxrtl, bitsliced, not 'icarus'"),
         (["--simulator", "cxxrtl", "--waves"], "simulator must be verilator with --waves"),
         (["dot", "--simulator", "cxxrtl", "--traffic", "9"], "verilator with --traffic"),
         (["--simulator", "cxxrtl", "--netlist", "gates"], "verilator with --netlist"),
@@ -223,10 +220,7 @@ endmodule
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (
-            "always @(posedge other) out_valid <= in_valid; assign out_x = in_a;",
-            "by the input clk",
-        ),
+        ("always @(posedge other) out_valid <= in_valid; assign out_x = in_a;", "by the input clk"),
         ("always @(negedge clk) out_valid <= in_valid; assign out_x = in_a;", "by the input clk"),
         ("always @(posedge clk) out_valid <= in_valid; assign out_x = ~(out_x & in_a);", "loop"),
     ],

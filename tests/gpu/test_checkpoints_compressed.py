@@ -68,27 +68,20 @@ def powers(scale):
     return torch.exp2(torch.floor(torch.log2(scale)))
 
 
-def test_mxfp8(tmp_path):
-    scheme = scheme_of(
-        num_bits=8, type="float", strategy="group", group_size=32, scale_dtype=torch.uint8
-    )
-    x = weights("mxfp8")
-    state = {"weight": x, "weight_scale": powers(group_scales(x, 32, 448.0))}
-    tensors, values = written("mxfp8-quantized", state, scheme)
+@pytest.mark.parametrize(
+    ("bits", "layout", "scheme_name", "largest", "dtype"),
+    [
+        (8, "mxfp8-quantized", "mxfp8_e4m3", 448.0, torch.float32),
+        (4, "mxfp4-pack-quantized", "mxfp4", 6.0, torch.bfloat16),
+    ],
+)
+def test_mx(tmp_path, bits, layout, scheme_name, largest, dtype):
+    options = {"type": "float", "strategy": "group", "group_size": 32, "scale_dtype": torch.uint8}
+    x = weights(f"mxfp{bits}").to(dtype)
+    state = {"weight": x, "weight_scale": powers(group_scales(x.float(), 32, largest)).to(dtype)}
+    tensors, values = written(layout, state, scheme_of(num_bits=bits, **options))
     array = stored(tmp_path, tensors)["layer"]
-    assert array.scheme.name == "mxfp8_e4m3"
-    assert np.array_equal(array.dequantize(), values)
-
-
-def test_mxfp4(tmp_path):
-    scheme = scheme_of(
-        num_bits=4, type="float", strategy="group", group_size=32, scale_dtype=torch.uint8
-    )
-    x = weights("mxfp4").bfloat16()
-    state = {"weight": x, "weight_scale": powers(group_scales(x.float(), 32, 6.0)).bfloat16()}
-    tensors, values = written("mxfp4-pack-quantized", state, scheme)
-    array = stored(tmp_path, tensors)["layer"]
-    assert array.scheme.name == "mxfp4"
+    assert array.scheme.name == scheme_name
     assert np.array_equal(array.dequantize(), values)
 
 

@@ -11,7 +11,7 @@ A result is two words: the result bits (a 16-bit format leaves the high half zer
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
 from ..engine.job import Failure, UnitJob
 from ..engine.stream_unit import StreamUnit, in_groups
 from ..engine.verilator import SimulationError
-from .failures import complexity, describe_failure, failure_file, simpler
+from . import failures
 from .item import Batch, DotResults, Turns, batch_of, concatenate, plain, product_of, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
@@ -192,6 +192,7 @@ def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
 class DotStream(StreamUnit):
     """A `DotUnit`; an item is a dot product, replayed alone when it comes out wrong."""
 
+    failures = failures
     bench, module = BENCH, "mxdot_dot"
 
     def layout(self) -> Layout:
@@ -234,14 +235,8 @@ class DotStream(StreamUnit):
         groups, places = in_groups(made, lambda item: (item.mode, len(item.blocks)))
         return [batch_of(self.config, group) for group in groups], places
 
-    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        return simpler(self.config, item)
-
-    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        return complexity(self.config, item)
-
     def report(self, verilog: Path, failure: Failure) -> str:
-        return describe_failure(self.job, failure, lambda: replay(self.job, verilog))
+        return failures.describe_failure(self.job, failure, lambda: replay(self.job, verilog))
 
 
 def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
@@ -255,7 +250,7 @@ def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
         results_xml=job.directory / "replay.xml",
         env={
             "MXDOT_JOB": str(job.write()),
-            "MXDOT_REPLAY": str(failure_file(job).resolve()),
+            "MXDOT_REPLAY": str(failures.failure_file(job).resolve()),
             "MXDOT_RECORD": str(record.resolve()),
         },
         waves=job.directory / "replay.fst" if job.waves else None,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -101,11 +102,12 @@ class Replayed:
 class StreamUnit(ABC):
     """One job of a kind with one stream in and one out. A result is a row of 32-bit words.
 
-    bench: the bench top. module: the unit's module in it.
+    bench: the bench top. module: the unit's module in it. failures: the kind's failures.py.
     """
 
     bench: ClassVar[Path]
     module: ClassVar[str]
+    failures: ClassVar[ModuleType]
 
     def __init__(self, job: UnitJob) -> None:
         self.job, self.config = job, job.config
@@ -154,17 +156,17 @@ class StreamUnit(ABC):
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Any], list[int]]:
         """The inverse of `plain`: batches, and the place of each item, counted through them."""
 
-    @abstractmethod
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Items with less in them, one or several steps towards the simplest."""
+        return self.failures.simpler(self.config, item)
 
-    @abstractmethod
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
         """A key that is less for a simpler item; the most important part comes first."""
+        return self.failures.complexity(self.config, item)
 
-    @abstractmethod
     def report(self, verilog: Path, failure: Failure) -> str:
         """The report of a failure, for people."""
+        return self.failures.describe_failure(self.job, failure)
 
     @classmethod
     def run(cls, job: UnitJob, progress: Progress, result: UnitResult) -> None:

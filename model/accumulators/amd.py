@@ -131,7 +131,6 @@ class FlooredMachine(Machine):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         text = f"floored:{self.fraction_bits}:{self.sum_bits} in steps of {self.terms} terms"
         return f"{text}, even and odd places apart" if self.halves else text
 

@@ -46,7 +46,6 @@ class ChainMachine(Machine):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         kind = "one chain from c" if self.from_c else "even and odd places apart"
         return (
             f"fused multiply-adds in steps of {self.terms} terms, {kind}, subnormal numbers flushed"

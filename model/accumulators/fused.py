@@ -173,7 +173,6 @@ class Preset(Machine, Fused):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         text = f"fused:{self.fraction_bits} in steps of {self.terms} terms"
         text += ", permuted" if self.permuted else ""
         text += "" if self.least is None else f", largest exponent at least {self.least}"

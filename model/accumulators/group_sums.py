@@ -82,7 +82,6 @@ class GroupSums(Machine):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         return (
             f"grouped:{self.fraction_bits} of {self.together // self.terms} exact sums "
             f"of {self.terms} terms"

@@ -178,7 +178,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _check_second(args: argparse.Namespace) -> None:
-    """What a second simulator does not do."""
+    """Refuse what a second simulator does not do."""
     for name in ("waves", "traffic", "netlist"):
         if getattr(args, name):
             raise ValueError(f"simulator must be verilator with --{name}, not {args.simulator}")

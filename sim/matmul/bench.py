@@ -192,7 +192,7 @@ class Bench:
         return random_product(config, self.numbers, mode, m, n, blocks)
 
     def product_with_d(self, *shape: Any) -> Product:
-        """As `product`, with a D where the unit takes one."""
+        """A product as by `product`, with a D where the unit takes one."""
         while True:
             product = self.product(*shape)
             if product.d is not None or not self.config.initial_c:

@@ -52,7 +52,7 @@ class DataSet:
     )
 
     def operands(self, rng: Generator, count: int, length: int, block: int) -> HeldOperands:
-        """As `draw`, with HeldRows of quantised weights of a checkpoint."""
+        """Operands of `draw`, with HeldRows of quantised weights of a checkpoint."""
         if self.draw_held is None:
             return self.draw(rng, count, length, block)
         return self.draw_held(rng, count, length)

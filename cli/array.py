@@ -172,10 +172,7 @@ def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
     from ..util.tables import write_json
 
     found = fit(
-        config,
-        args.cache,
-        place=args.place,
-        progress=lambda what: print(f"{what} ...", flush=True),
+        config, args.cache, place=args.place, progress=lambda what: print(f"{what} ...", flush=True)
     )
     row = {
         "unit": str(found.cost.config.dot),

@@ -40,9 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "without a target",
     )
     parser.add_argument(
-        "--data",
-        default="normal",
-        help="data set or FILE.npz with tensors (default: %(default)s)",
+        "--data", default="normal", help="data set or FILE.npz with tensors (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default: %(default)s)")
     parser.add_argument(

@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         Settings,
         run_regression,
         select,
+        unit_processes,
     )
     from ..sim.engine.regression_units import (
         Unit,
@@ -104,7 +105,6 @@ def run(args: argparse.Namespace) -> int:
         smoke_matrix,
         stream_matrix,
     )
-    from ..sim.engine.task import unit_processes
     from ..sim.engine.toolchain import ToolError
 
     second = args.simulator if is_alternative(args) else None
@@ -158,11 +158,7 @@ def _check(args: argparse.Namespace) -> None:
     check_backend(args)
     refuse_results(args)
     output_file("json", args.json)
-    for name, low, high in (
-        ("seed", 0, 2**63 - 1),
-        ("count", 1, 10**8),
-        ("traffic", 1, 10**6),
-    ):
+    for name, low, high in (("seed", 0, 2**63 - 1), ("count", 1, 10**8), ("traffic", 1, 10**6)):
         value = getattr(args, name)
         if value is not None and not low <= value <= high:
             raise ValueError(f"{name} must be from {low} to {high}, not {value}")
@@ -182,7 +178,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _check_second(args: argparse.Namespace) -> None:
-    """What a second simulator does not do."""
+    """Refuse what a second simulator does not do."""
     for name in ("waves", "traffic", "netlist"):
         if getattr(args, name):
             raise ValueError(f"simulator must be verilator with --{name}, not {args.simulator}")

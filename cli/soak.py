@@ -22,9 +22,7 @@ def add_parsers(what: argparse._SubParsersAction) -> None:
         "fails is made as small as can be and kept in build/soak/failures.",
     )
     soak.add_argument(
-        "--hours",
-        type=float,
-        help=f"after these no run begins (default: {DEFAULT_HOURS:g})",
+        "--hours", type=float, help=f"after these no run begins (default: {DEFAULT_HOURS:g})"
     )
     soak.add_argument("--full", action="store_true", help="units of the full matrix")
     soak.add_argument(

@@ -77,17 +77,16 @@ def _add_markdown(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--markdown", action="store_true", help="rows of docs/evidence.md")
 
 
+def _add_seconds(parser: argparse.ArgumentParser, name: str, default: float, text: str) -> None:
+    text += " (default: %(default)g)"
+    parser.add_argument(name, type=float, default=default, metavar="SECONDS", help=text)
+
+
 def _add_formal(what: argparse._SubParsersAction) -> None:
     parser = _add(
         what, "formal", "claims", "claims about the RTL are proved, and refuted with a seeded bug"
     )
-    parser.add_argument(
-        "--limit",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="for each tool that runs (default: %(default)g)",
-    )
+    _add_seconds(parser, "--limit", 300.0, "for each tool that runs")
     _add_markdown(parser)
     parser.set_defaults(run=_run_formal, needs="compare")
 
@@ -109,20 +108,8 @@ def _add_mutate(what: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--seed", type=int, default=1, help="of the sample and the bench (default: %(default)s)"
     )
-    parser.add_argument(
-        "--limit",
-        type=float,
-        default=20.0,
-        metavar="SECONDS",
-        help="for each proof of equivalence (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--longer",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="for each proof that the limit ends (default: %(default)g)",
-    )
+    _add_seconds(parser, "--limit", 20.0, "for each proof of equivalence")
+    _add_seconds(parser, "--longer", 120.0, "for each proof that the limit ends")
     _add_markdown(parser)
     parser.set_defaults(run=_run_mutate, needs="compare")
 

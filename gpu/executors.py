@@ -22,16 +22,10 @@ QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
 BOTH = {"triton": ".kernels.quantize_columns", "torch": ".ops.quantize_both"}
 DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
 DEQUANTIZE_TWO = {"triton": ".kernels.dequantize_two", "torch": ".ops.dequantize_two"}
-SCHEME_DEQUANTIZE = {
-    "triton": ".kernels.scheme_dequantize",
-    "torch": ".tensors.scheme_dequantize",
-}
+SCHEME_DEQUANTIZE = {"triton": ".kernels.scheme_dequantize", "torch": ".tensors.scheme_dequantize"}
 SCHEME_VALUES = {"triton": ".kernels.scheme_values", "torch": ".schemes.quantized_values"}
 SCHEME_QUANTIZE = {"triton": ".kernels.scheme_quantize", "torch": ".schemes.quantize"}
-QUANTIZE_REGROUPED = {
-    "triton": ".kernels.quantize_regrouped",
-    "torch": ".ops.quantize_regrouped",
-}
+QUANTIZE_REGROUPED = {"triton": ".kernels.quantize_regrouped", "torch": ".ops.quantize_regrouped"}
 QUANTIZED_VALUES = {"triton": ".kernels.quantized_values", "torch": ".ops.quantized_values"}
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 UNPACK = {"triton": ".kernels.unpack", "torch": ".tensors.unpack"}

@@ -200,11 +200,7 @@ def _check_inputs(
         "zero_a": (*operand_range(config.formats[0][0]), shape),
         "zero_b": (*operand_range(config.formats[0][1]), shape),
         "multiplier": (0, 2 ** config.side_inputs.get("multiplier", 0) - 1, shape[:1]),
-        "shift": (
-            0,
-            min(2 ** config.side_inputs.get("shift", 0) - 1, LARGEST_SHIFT),
-            shape[:1],
-        ),
+        "shift": (0, min(2 ** config.side_inputs.get("shift", 0) - 1, LARGEST_SHIFT), shape[:1]),
         "zero_out": (*zero_out, shape[:1]),
     }
     neutral = {"scale_a": 1, "scale_b": 1}

@@ -10,14 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
 from .errors import flag, integer
-from .formats import (
-    E8M0,
-    ElementFormat,
-    PowerFormat,
-    ScaleFormat,
-    code_format,
-    element_format,
-)
+from .formats import E8M0, ElementFormat, PowerFormat, ScaleFormat, code_format, element_format
 from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
 from .schemes.rules import SCALE_RULES, rule_named

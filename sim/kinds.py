@@ -19,13 +19,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
 
-from ..model.units import (
-    DotConfig,
-    DotQuantizeConfig,
-    MatmulConfig,
-    QuantizeConfig,
-    UnitConfig,
-)
+from ..model.units import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig, UnitConfig
 
 
 @dataclass(frozen=True)
@@ -62,10 +56,7 @@ KINDS: dict[type[UnitConfig], Kind] = {
         "mxdot.sim.dot_quantize.item:predict",
         "mxdot.sim.dot_quantize.subject:DotQuantizeSubject",
     ),
-    MatmulConfig: Kind(
-        "mxdot.sim.matmul.unit:run",
-        "mxdot.sim.matmul.item:predict",
-    ),
+    MatmulConfig: Kind("mxdot.sim.matmul.unit:run", "mxdot.sim.matmul.item:predict"),
 }
 
 

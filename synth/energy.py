@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from .feed import NORMAL, Feed, Run, batches
 from .flow import Cost, Flow, digest_of, library_of
 from .glitches import TimedNetlist, simulate
 from .liberty import Library
-from .measure import TIME_LIMIT, Cache, measure_netlist
+from .measure import TIME_LIMIT, Cache, code_digest, measure_netlist
 from .power import clock_tree, power
 from .processes import PROCESSES
 from .scripts import Design
@@ -200,18 +199,10 @@ def _period(flow: Flow, clock_ps: float | None, delay_ps: float | None) -> float
 
 def _digest(flow: Flow, products: list[Batch]) -> str:
     """A hash of the library, the operands and the code."""
-    digest = hashlib.sha256(f"{digest_of(flow)} {_code()}".encode())
+    digest = hashlib.sha256(f"{digest_of(flow)} {code_digest(CODE)}".encode())
     for batch in products:
         for name in ("a", "b", "scale_a", "scale_b", "c"):
             digest.update(np.ascontiguousarray(getattr(batch, name)).tobytes())
-    return digest.hexdigest()
-
-
-@cache
-def _code() -> str:
-    digest = hashlib.sha256()
-    for name in CODE:
-        digest.update(Path(__file__).with_name(name).read_bytes())
     return digest.hexdigest()
 
 

@@ -202,16 +202,17 @@ def _prepare(run: Asic, cache: Cache) -> None:
 
 def _own_timing() -> str:
     """Hash of the modules that find adders and time netlists: they have no version of their own."""
-    return _code(("adders.py", "delay_tables.py", "static_timing.py"))
+    return code_digest(("adders.py", "delay_tables.py", "static_timing.py"))
 
 
 def _own_mapping() -> str:
     """Hash of the modules that decide a netlist of the effort `both`."""
-    return _code(("both.py", "scripts.py", "sizing.py", "variants.py"))
+    return code_digest(("both.py", "scripts.py", "sizing.py", "variants.py"))
 
 
 @cache
-def _code(names: tuple[str, ...]) -> str:
+def code_digest(names: tuple[str, ...]) -> str:
+    """Hash of files of this folder."""
     digest = hashlib.sha256()
     for name in names:
         digest.update(Path(__file__).with_name(name).read_bytes())

@@ -72,20 +72,26 @@ def sta_version() -> str | None:
     program = shutil.which(_sta())
     if program is None:
         return None
-    command = [program, "-version"]
+    done = _answer([program, "-version"], 20)
+    if done is None:
+        return None
+    number = re.search(r"^\d+\.\d+(\.\d+)?", done.stdout, re.MULTILINE)  # others are called sta too
+    return f"OpenSTA {number[0]}" if number and done.returncode == 0 else None
+
+
+def _answer(command: list[str], limit: float) -> subprocess.CompletedProcess[str] | None:
+    """The end of a command within `limit` seconds; None for one that does not start or end."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            timeout=20,
+            timeout=limit,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    number = re.search(r"^\d+\.\d+(\.\d+)?", done.stdout, re.MULTILINE)  # others are called sta too
-    return f"OpenSTA {number[0]}" if number and done.returncode == 0 else None
 
 
 def placer_version() -> str:
@@ -95,17 +101,7 @@ def placer_version() -> str:
 
 @cache
 def _placer_version(python: str) -> str:
-    try:
-        done = subprocess.run(
-            [python, "-c", _CORIOLIS_VERSION],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        done = None
+    done = _answer([python, "-c", _CORIOLIS_VERSION], 60)
     if done is None or done.returncode:
         raise SynthesisError(
             f"Coriolis is not installed for {python}: wires placed needs the package coriolis-eda, "

@@ -674,10 +674,7 @@ FAULTS: Mapping[str, Callable[[Cell], None]] = {
     "Slurm job requeued": _requeued,
 }
 """By name. What a fault draws depends on the seed, the command and the name."""
-PLACES = {
-    "Dask worker lost": ("formal", "sim", "compare"),
-    "Slurm job requeued": ("formal",),
-}
+PLACES = {"Dask worker lost": ("formal", "sim", "compare"), "Slurm job requeued": ("formal",)}
 """Commands of faults that not every command has."""
 MOUNTS = ("disk full", "disk full later", "read-only")
 """Faults that need a file system of their own."""

@@ -41,12 +41,12 @@ def fingerprint(sources: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-def version_of(package: str) -> str:
-    """The version of an installed package; ``-`` where it is not there."""
+def version_of(package: str, missing: str = "-") -> str:
+    """The version of an installed package; `missing` where it is not there."""
     try:
         return version(package)
     except PackageNotFoundError:
-        return "-"
+        return missing
 
 
 def data_digest(data: str) -> str:

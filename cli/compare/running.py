@@ -39,7 +39,7 @@ def add_clock_option(parser: argparse._ActionsContainer) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Where results go, and on what it runs."""
+    """Add the options of results, and of what runs the work."""
     group = parser.add_argument_group("run")
     group.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
@@ -49,7 +49,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What the options of cost say of a `Synthesis`, energy left out."""
+    """Values of the options of cost for a `Synthesis`, without energy."""
     from ...compare.studies.clocks import clock_list
     from ...compare.studies.flows import with_processes
     from ...util.sweep import number_list

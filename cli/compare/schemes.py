@@ -9,13 +9,7 @@ from ...synth import SYNTHESES
 from ..refusals import refuse
 from ..terminal import console
 from ..unit_options import add_option
-from .running import (
-    add_cost_options,
-    add_run_options,
-    backend,
-    run_resumable,
-    synthesis_options,
-)
+from .running import add_cost_options, add_run_options, backend, run_resumable, synthesis_options
 from .scheme_options import add_scheme_options, chosen
 
 ROWS = 128  # of matrices of data; real ones have their own
@@ -90,7 +84,6 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _flow(args: argparse.Namespace) -> Any:
-    """The one flow."""
     from ...compare.studies.flows import Synthesis
 
     flows = Synthesis(**synthesis_options(args)).flows()

@@ -3,11 +3,4 @@
 from .data import DEFAULT_DATA, matrices
 from .measure import clip, family, measure, on_front
 
-__all__ = [
-    "DEFAULT_DATA",
-    "clip",
-    "family",
-    "matrices",
-    "measure",
-    "on_front",
-]
+__all__ = ["DEFAULT_DATA", "clip", "family", "matrices", "measure", "on_front"]

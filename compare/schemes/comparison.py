@@ -19,11 +19,7 @@ from ...util.keys import data_digest, fingerprint, task_key, version_of
 from ...util.store import Outcome
 from ..studies.flows import flow_name
 from ..studies.rows import cost_columns
-from ..studies.tasks import (
-    ENCODER_TOOLS,
-    CostTask,
-    Instruments,
-)
+from ..studies.tasks import ENCODER_TOOLS, CostTask, Instruments
 from ..studies.units import Generated
 from .layers import effect_on, end_to_end, network, stored_layers
 from .matching_unit import NoUnitError, quantizer_of, unit_of

@@ -5,15 +5,7 @@ from itertools import product
 from typing import Any
 
 from ...model import Accumulator, DotConfig, QuantizeConfig
-from ...model.formats import (
-    BF16,
-    BLOCK_SCALES,
-    E4M3,
-    E8M0,
-    FLOAT32,
-    FORMATS,
-    ElementFormat,
-)
+from ...model.formats import BF16, BLOCK_SCALES, E4M3, E8M0, FLOAT32, FORMATS, ElementFormat
 from ...model.integers import INTEGER_SCALES
 from ...model.schemes import Level, PowerFormat, Scheme, UnsignedFormat, block
 from ...model.schemes.pairing import Pairing

@@ -1,4 +1,4 @@
-"""Which accumulator to build: the smallest unit of each format for each wish.
+"""The accumulator to build: the smallest unit of each format for each wish.
 
 Also accumulators beyond the ends of sweeps, which were not measured and may be smaller.
 """

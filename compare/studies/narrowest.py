@@ -195,7 +195,6 @@ class Search:
         return sqnr, length
 
     def found(self) -> Found:
-        """The result of the search."""
         task = self.task
         if task.family == "fixed":
             best, narrower = self._register()

@@ -57,8 +57,7 @@ class Row:
     slack_ps: float | None = _column("clock period less longest path", "ps")
     syntheses: int | None = _column("syntheses that the search at the clock took")
     energy: float | None = _column(
-        "energy of one product of two elements, of normal data; see docs/cost.md",
-        "`energy_unit`",
+        "energy of one product of two elements, of normal data; see docs/cost.md", "`energy_unit`"
     )
     energy_spread: float | None = _column(
         "standard error of the energy from the choice of data", "`energy_unit`"
@@ -204,10 +203,7 @@ def accuracy_columns(lengths: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     longest = ordered[-1]
     columns = {name: longest.get(name) for name in _ACCURACY}
     checks = [a["bound_ok"] for a in ordered if a.get("bound_ok") is not None]
-    return columns | {
-        "bound_ok": all(checks) if checks else None,
-        "lengths": ordered,
-    }
+    return columns | {"bound_ok": all(checks) if checks else None, "lengths": ordered}
 
 
 def encoder_columns(values: Mapping[str, Any]) -> dict[str, Any]:

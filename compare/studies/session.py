@@ -5,7 +5,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ...model import DotConfig
 from ...model.pipeline.advice import advice
 from ...synth import Flow
 from ...util.jobs import Backend, Observer, Task, run_rows
+from ...util.keys import version_of
 from ...util.store import Outcome, Store
 from . import shipped
 from .clock_task import ClockTask, clock_task
@@ -55,7 +55,7 @@ class Comparison:
     def made_by(self) -> str:
         """Versions of the tools that made the numbers."""
         tools = dict.fromkeys(row.tool for row in self.rows if row.tool)
-        return ", ".join([f"mxdot {_version()}", *tools])
+        return ", ".join([f"mxdot {version_of('mxdot', '(source tree)')}", *tools])
 
     @property
     def date(self) -> str:
@@ -66,13 +66,6 @@ class Comparison:
     def failed(self) -> list[Row]:
         """Rows with a status other than `ok`."""
         return [row for row in self.rows if row.status != "ok"]
-
-
-def _version() -> str:
-    try:
-        return version("mxdot")
-    except PackageNotFoundError:
-        return "(source tree)"
 
 
 def compare(

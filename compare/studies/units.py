@@ -33,7 +33,6 @@ class Generated:
 
     @property
     def accumulator(self) -> str:
-        """Text of the accumulator."""
         return str(self.config.accumulator)
 
     @property

@@ -49,34 +49,31 @@ def run_exact(rule: Accumulator, steps: Steps, c: Tensor) -> Tensor:
     return _add_blocks(rule, Step.sum, steps, c)
 
 
+def _aligned_sum(
+    step: Step,
+    fraction_bits: int,
+    on_grid: Callable[[Tensor], Tensor],
+    rounded: Callable[[Tensor], Tensor],
+) -> WideSum:
+    """The sum of a step on a grid `fraction_bits` below its largest unit digit, rounded."""
+    exponent = step.largest_exponent
+    largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero steps: any grid
+    terms = on_grid(step.products * power64(fraction_bits - largest)[..., None])
+    total = exact_sum(terms, fraction_bits + 2, 0)
+    exact = total.rounded_to_odd() * power64(largest - fraction_bits)
+    return times_factor(rounded(exact).to(torch.float64), step.factor)
+
+
 def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
     """Terms on a grid F bits below the largest unit digit; RZ block sum."""
-    fraction_bits = accumulator.fraction_bits
-
-    def block_sum(step: Step) -> WideSum:
-        exponent = step.largest_exponent
-        largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero blocks: any grid
-        terms = accumulator.on_grid(step.products * power64(fraction_bits - largest)[..., None])
-        total = exact_sum(terms, fraction_bits + 2, 0)
-        exact = total.rounded_to_odd() * power64(largest - fraction_bits)
-        return times_factor(toward_zero(exact).to(torch.float64), step.factor)
-
-    return _add_blocks(accumulator, block_sum, steps, c)
+    how = accumulator.fraction_bits, accumulator.on_grid, toward_zero
+    return _add_blocks(accumulator, lambda step: _aligned_sum(step, *how), steps, c)
 
 
 def run_bulk(accumulator: BulkNormalized, steps: Steps, c: Tensor) -> Tensor:
     """Terms, their sum, and c plus it, each rounded to odd."""
-    fraction_bits = accumulator.alignment_bits
-
-    def step_sum(step: Step) -> WideSum:
-        exponent = step.largest_exponent
-        largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero steps: any grid
-        terms = odd_integers(step.products * power64(fraction_bits - largest)[..., None])
-        total = exact_sum(terms, fraction_bits + 2, 0)
-        exact = total.rounded_to_odd() * power64(largest - fraction_bits)
-        return times_factor(odd(exact).to(torch.float64), step.factor)
-
-    return _add_blocks(accumulator, step_sum, steps, c)
+    how = accumulator.alignment_bits, odd_integers, odd
+    return _add_blocks(accumulator, lambda step: _aligned_sum(step, *how), steps, c)
 
 
 def run_float32(rule: Accumulator, steps: Steps, c: Tensor) -> Tensor:

@@ -127,9 +127,7 @@ class Steps(Protocol):
         """Terms of the largest block."""
         ...
 
-    def walk(self) -> Iterator[Step]:
-        """The steps in order."""
-        ...
+    def walk(self) -> Iterator[Step]: ...
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,6 @@ class BlockSteps:
         return self.product.block_size
 
     def walk(self) -> Iterator[Step]:
-        """The steps in order."""
         p, rule = self.product, self.product.accumulator
         k, length = p.block_size, p.a_codes.shape[1]
         bits, lsb = self.bits, self.lsb

@@ -101,9 +101,7 @@ def _dot_scaled(a: MXTensor, b: MXTensor) -> Tensor:
 
 def _torchao(x: Tensor, y: Tensor) -> Callable[[], Tensor]:
     """torchao's product of its own MX tensors of the same values."""
-    from torchao.prototype.mx_formats.mx_tensor import (  # pyright: ignore[reportMissingImports]
-        MXTensor as TorchaoTensor,
-    )
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor as TorchaoTensor  # pyright: ignore[reportMissingImports]
 
     a, b = (TorchaoTensor.to_mx(v, torch.float8_e4m3fn, 32) for v in (x, y))
     return lambda: torch.mm(a, b.t())

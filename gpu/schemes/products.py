@@ -150,7 +150,6 @@ class ScaledSteps(Terms):
     columns: slice
 
     def walk(self) -> Iterator[Step]:
-        """The steps in order."""
         bits, lsb, factors = self.bits, self.lsb, len(self.significands)
         for start, stop in self.cuts:
             where = slice(start, stop)

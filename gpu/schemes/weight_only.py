@@ -263,12 +263,7 @@ def _fake(x: Tensor, words: Tensor, scales: Tensor, shape: list[int], *others: A
 
 @operator("weight_only_matmul", _fake)
 def _matmul(
-    x: Tensor,
-    words: Tensor,
-    scales: Tensor,
-    shape: list[int],
-    group: int,
-    executor: str | None,
+    x: Tensor, words: Tensor, scales: Tensor, shape: list[int], group: int, executor: str | None
 ) -> Tensor:
     if not x.numel():
         return x.new_empty((len(x), shape[0]))

@@ -95,7 +95,6 @@ class Container(Tensor):
         return self.made_of(changed, self.facts(), self.shape)
 
     def contiguous(self, memory_format: Any = torch.contiguous_format) -> "Container":
-        """A container with contiguous parts."""
         if memory_format not in (torch.contiguous_format, torch.preserve_format):
             raise TypeError(
                 f"memory_format of {type(self).__name__} must be contiguous_format, not "

@@ -84,7 +84,6 @@ def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
 
 
 def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
-    """Facts of the tensor `name` from the metadata."""
     if not isinstance(x, MXTensor | ScaledTensor):
         raise TypeError(f"{name} must be an MXTensor or a ScaledTensor, not {type(x).__name__}")
     try:

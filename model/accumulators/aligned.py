@@ -1,5 +1,6 @@
 """`aligned:F`: terms aligned to the largest product of the block and truncated below it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +18,37 @@ from ..pipeline.sections import (
 )
 from ..pipeline.widths import Widths
 from ..products import NO_EXPONENT
-from ..rounding import F32
+from ..rounding import F32, F64
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum, exact_sum
 from .base import Narrowable, add_blocks, times_factor, truncate
+
+
+def aligned_sum(
+    step: Step,
+    active: NDArray[np.bool_],
+    fraction_bits: int,
+    on_grid: Callable[[F64], F64],
+    rounded: Callable[[F64], F32],
+    record: Recorder,
+) -> WideSum:
+    """g x the sum of a step, on a grid `fraction_bits` below the largest product's unit digit.
+
+    on_grid: integers for terms in units of the grid. rounded: float32 for the sum, rounded to odd.
+    """
+    units = step.largest_unit
+    largest = np.where(units == NO_EXPONENT, 0, units)  # all-zero steps: any grid
+    terms = truncate(step.products, fraction_bits - largest, record, active, on_grid)
+    total = exact_sum(terms, fraction_bits + 2, 0)
+    odd = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
+    result = rounded(odd).astype(np.float64)
+    record.rounded(odd, result, active)
+    record.stage("largest_exponent", largest)
+    record.stage("aligned", terms)
+    if record.keep_stages:
+        record.stage("integer_sum", total.integers(0))
+    return times_factor(result, step.factor)
 
 
 @dataclass(frozen=True)
@@ -35,21 +62,10 @@ class Aligned(Narrowable):
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """Round the aligned sum to float32 by RZ, and add it to c with one rounding."""
-        fraction_bits = self.fraction_bits
 
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
-            units = step.largest_unit
-            largest = np.where(units == NO_EXPONENT, 0, units)  # all-zero blocks: any grid
-            terms = truncate(step.products, fraction_bits - largest, record, active, self.on_grid)
-            total = exact_sum(terms, fraction_bits + 2, 0)
-            odd = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
-            result = rounding.toward_zero(odd).astype(np.float64)
-            record.rounded(odd, result, active)
-            record.stage("largest_exponent", largest)
-            record.stage("aligned", terms)
-            if record.keep_stages:
-                record.stage("integer_sum", total.integers(0))
-            return times_factor(result, step.factor)
+            cuts = self.on_grid, rounding.toward_zero
+            return aligned_sum(step, active, self.fraction_bits, *cuts, record)
 
         return add_blocks(self, block_sum, steps, c, record)
 

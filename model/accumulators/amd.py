@@ -40,12 +40,10 @@ class ExactMachine(Machine, Exact):
 
     @property
     def running(self) -> FloatFormat:
-        """The format of `result`."""
         return RUNNING[self.result]
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         text = f"exact in steps of {self.terms} terms"
         return text if self.running == FLOAT32 else f"{text}, results RNE to {self.running}"
 
@@ -67,7 +65,6 @@ class TreeMachine(Machine, Float32):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         return f"float32 in steps of {self.terms} terms, subnormal numbers flushed"
 
 
@@ -134,12 +131,10 @@ class FlooredMachine(Machine):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         text = f"floored:{self.fraction_bits}:{self.sum_bits} in steps of {self.terms} terms"
         return f"{text}, even and odd places apart" if self.halves else text
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """Add each step to c."""
         for step in steps.walk(record):
             c = self._added(step, c, record)
             record.stage("accumulator", c)

@@ -232,16 +232,13 @@ class Narrowable(Accumulator):
 
     @property
     def alignment_bits(self) -> int:
-        """Fraction bits that terms keep."""
         return self.fraction_bits
 
     @property
     def running(self) -> FloatFormat:
-        """The format of `result`."""
         return RUNNING[self.result]
 
     def wider(self, bits: int) -> list[Accumulator]:
-        """The rule with `bits` more fraction bits."""
         return [replace(self, fraction_bits=self.fraction_bits + bits)]
 
     def __str__(self) -> str:

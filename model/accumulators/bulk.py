@@ -15,12 +15,12 @@ from ..formats import FLOAT32
 from ..pipeline.placement import Section
 from ..pipeline.sections import largest_sections, product_bits, tree_sections
 from ..pipeline.widths import Widths
-from ..products import NO_EXPONENT
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
-from ..wide import WideSum, exact_sum
-from .base import MAX_FRACTION_BITS, Accumulator, add_blocks, times_factor
+from ..wide import WideSum
+from .aligned import aligned_sum
+from .base import MAX_FRACTION_BITS, Accumulator, add_blocks
 
 LEAST_TERMS, MOST_TERMS = 2, 1024
 
@@ -63,7 +63,6 @@ class BulkNormalized(Accumulator):
 
     @property
     def step_limit(self) -> int:
-        """The N products of a step."""
         return self.terms
 
     @property
@@ -82,24 +81,10 @@ class BulkNormalized(Accumulator):
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """Round each step's aligned sum to odd, and add it to c, rounded to odd again."""
-        fraction_bits = self.alignment_bits
 
         def step_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
-            units = step.largest_unit
-            largest = np.where(units == NO_EXPONENT, 0, units)  # all-zero steps: any grid
-            scaled = step.products * np.ldexp(1.0, fraction_bits - largest)[:, None]
-            terms = rounding.odd_integers(scaled)
-            if record.flags:
-                record.truncated((terms != scaled).any(axis=-1) & active)
-            total = exact_sum(terms, fraction_bits + 2, 0)
-            exact = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
-            result = rounding.odd(exact).astype(np.float64)
-            record.rounded(exact, result, active)
-            record.stage("largest_exponent", largest)
-            record.stage("aligned", terms)
-            if record.keep_stages:
-                record.stage("integer_sum", total.integers(0))
-            return times_factor(result, step.factor)
+            cuts = rounding.odd_integers, rounding.odd
+            return aligned_sum(step, active, self.alignment_bits, *cuts, record)
 
         return add_blocks(self, step_sum, steps, c, record)
 

@@ -46,7 +46,6 @@ class ChainMachine(Machine):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         kind = "one chain from c" if self.from_c else "even and odd places apart"
         return (
             f"fused multiply-adds in steps of {self.terms} terms, {kind}, subnormal numbers flushed"
@@ -57,7 +56,6 @@ class ChainMachine(Machine):
         return range(size - 1, -1, -1) if self.from_c else range(size)
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """Add each step to c."""
         c = self.started(c, record)
         for step in steps.walk(record):
             c = self._added(step, c, record)

@@ -33,7 +33,6 @@ class Float32(Accumulator):
 
     @property
     def running(self) -> FloatFormat:
-        """Format that c is rounded to."""
         return self.rounds_to
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:

@@ -164,7 +164,6 @@ class Preset(Machine, Fused):
 
     @property
     def step_fraction_bits(self) -> int:
-        """Fraction bits of the result of each step."""
         return min(self.result_bits, self.running.mantissa_bits)
 
     @property
@@ -174,7 +173,6 @@ class Preset(Machine, Fused):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         text = f"fused:{self.fraction_bits} in steps of {self.terms} terms"
         text += ", permuted" if self.permuted else ""
         text += "" if self.least is None else f", largest exponent at least {self.least}"

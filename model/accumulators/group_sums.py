@@ -66,7 +66,6 @@ class GroupSums(Machine):
             )
 
     def term_widths(self, widths: Widths) -> GroupWidths:
-        """Widths of groups."""
         return GroupWidths(widths.config)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
@@ -83,7 +82,6 @@ class GroupSums(Machine):
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables."""
         return (
             f"grouped:{self.fraction_bits} of {self.together // self.terms} exact sums "
             f"of {self.terms} terms"

@@ -79,7 +79,6 @@ class Machine(Accumulator):
 
     @property
     def step_limit(self) -> int:
-        """Elements of the machine's step."""
         return self.terms
 
     @property

@@ -100,11 +100,7 @@ def _float16(row: Preset, name: str, source: str, least: int | None, **others: A
 _VOLTA = _nvidia("volta", 4, 23, f"V100 FP16 ({MODELS})", operands=("fp16",), status=CHECKED)
 _AMPERE = _nvidia("ampere", 8, 24, f"A100, A2 FP16 ({MODELS})", operands=("fp16",), status=CHECKED)
 _AMPERE_BF16 = replace(
-    _AMPERE,
-    name="ampere-bf16",
-    operands=("bf16",),
-    least=-132,
-    source=f"A100, A2 BF16 ({MODELS})",
+    _AMPERE, name="ampere-bf16", operands=("bf16",), least=-132, source=f"A100, A2 BF16 ({MODELS})"
 )
 _AMPERE_TF32 = replace(
     _AMPERE_BF16,
@@ -187,11 +183,7 @@ def _rtx50(row: Preset, name: str, what: str) -> Preset:
 _TURING = replace(_AMPERE, name="turing", source=f"T4, RTX 20 FP16 ({MMA_SIM})", status=MODELLED)
 _CDNA = f"mfma ({MODELS})"
 _CDNA1 = ExactMachine(
-    name="cdna1-fp16",
-    terms=4,
-    nan=NAN_DEFAULT,
-    operands=("fp16",),
-    source=f"CDNA1 FP16 {_CDNA}",
+    name="cdna1-fp16", terms=4, nan=NAN_DEFAULT, operands=("fp16",), source=f"CDNA1 FP16 {_CDNA}"
 )
 _ARM = ExactMachine(
     name="arm-fp8-mmla",
@@ -289,10 +281,7 @@ _ROWS: tuple[Machine, ...] = (
     _MXF4NVF4,
     _RTX50,
     _float16(
-        _RTX50,
-        "rtx50-float16",
-        f"RTX 50 mma.sync `kind::f8f6f4`, float16 result ({MMA_SIM})",
-        -21,
+        _RTX50, "rtx50-float16", f"RTX 50 mma.sync `kind::f8f6f4`, float16 result ({MMA_SIM})", -21
     ),
     _rtx50(_HOPPER_FP16, "rtx50-fp16", "FP16"),
     _rtx50(_HOPPER_BF16, "rtx50-bf16", "BF16"),

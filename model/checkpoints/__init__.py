@@ -1,7 +1,7 @@
 """Weights of quantised checkpoints, bit for bit, as arrays of schemes.
 
 `Checkpoint(path)` reads safetensors files and GGUF files; `LAYOUTS` lists the layouts. To add one,
-write a function in layouts.py and a row in `LAYOUTS`.
+write a function in the file of its library and a row in `LAYOUTS`.
 
     >>> weights = Checkpoint("model.safetensors")     # or the directory of a model
     >>> weights.layouts
@@ -10,22 +10,17 @@ write a function in layouts.py and a row in `LAYOUTS`.
 """
 
 from .checkpoint import Checkpoint
-from .layouts import (
-    LAYOUTS,
-    awq,
-    deepseek_fp8,
-    gguf_mxfp4,
-    gguf_q8_0,
-    gptq,
+from .compressed_tensors import (
     int_quantized,
     modelopt_int4,
     modelopt_nvfp4,
-    mx_elements,
-    mxfp4_blocks,
     nvfp4_packed,
     pack_quantized,
-    torchao_int4,
 )
+from .gptq_awq import awq, gptq
+from .layouts import LAYOUTS
+from .models import deepseek_fp8, gguf_mxfp4, gguf_q8_0, mx_elements, mxfp4_blocks
+from .torchao import torchao_int4
 
 __all__ = [
     "LAYOUTS",

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ..errors import nearest, one_line
 from ..files import check_file, read_text
 from ..schemes import ScaledArray
-from .layouts import LAYOUTS, Layout, gguf_mxfp4, gguf_q8_0
+from .layouts import LAYOUTS, Layout
+from .models import gguf_mxfp4, gguf_q8_0
 
 DTYPES: dict[str, Any] = {
     "BOOL": np.bool_,

@@ -211,10 +211,7 @@ def _chains(rule: ChainMachine, pair: Pair) -> dict[str, int]:
     }
 
 
-_MAIN: dict[type[Accumulator], str] = {
-    Fixed: "dot_fixed",
-    GroupSums: "dot_grouped",
-}
+_MAIN: dict[type[Accumulator], str] = {Fixed: "dot_fixed", GroupSums: "dot_grouped"}
 """Functions of `rules.py` that run a dot product, other than `dot`."""
 RULES: dict[type[Accumulator], Callable[..., dict[str, int]]] = {
     Exact: _exact,

@@ -104,14 +104,12 @@ class C(Printer):
     """A header of static functions."""
 
     def type(self, kind: str) -> str:
-        """Name of a type."""
         a, b = map(_code_type, self.code_bits)
         names = {"CodesA": a, "CodesB": b, "Scales": "uint8_t"}
         arrays = {array: f"const {name} *" for array, name in names.items()}
         return {INT: "int64_t ", BOOL: "int ", WIDE: f"{self.prefix}wide_t ", **arrays}[kind]
 
     def begin(self) -> list[str]:
-        """Guard, constants and wide integers."""
         guard = f"{self.prefix}H".upper()
         values = self.program.constants
         texts = {n: self.number(v) if v >= 0 else f"({v})" for n, v in values.items()}
@@ -136,7 +134,6 @@ class C(Printer):
         return template.rstrip("\n").split("\n")
 
     def end(self) -> list[str]:
-        """The function to call, and the end of the guard."""
         return [*self.filled(_RESULT), "", "#endif"]
 
     def define(self, function: Function) -> list[str]:
@@ -156,7 +153,6 @@ class C(Printer):
         ]
 
     def loop(self, name: str, stop: str) -> str:
-        """A counting loop."""
         return f"for ({name} = 0; {name} < {stop}; {name}++) {{"
 
     def binary(self, symbol: str, left: str, right: str, is_wide: bool) -> str:
@@ -175,17 +171,13 @@ class C(Printer):
         return calls[symbol]
 
     def number(self, value: int) -> str:
-        """A literal."""
         return str(value) if abs(value) <= LARGEST_PLAIN else self.long(value)
 
     def long(self, value: int) -> str:
-        """A literal of 64 bits."""
         return f"INT64_C({value})"
 
     def constant(self, name: str) -> str:
-        """A macro."""
         return f"{self.prefix.upper()}{name}"
 
     def element(self, array: str, kind: str, index: str) -> str:
-        """An element of an array."""
         return f"(int64_t){array}[{index[1:-1] if index.startswith('(') else index}]"

@@ -60,14 +60,12 @@ class Printer(ABC):
     # Statements ---------------------------------------------------------------------------------
 
     def statements(self, body: list[ast.stmt], depth: int) -> list[str]:
-        """Lines of statements."""
         lines = []
         for statement in body:
             lines += self.statement(statement, depth)
         return lines
 
     def statement(self, node: ast.stmt, depth: int) -> list[str]:
-        """Lines of one statement."""
         pad = self.indent * depth
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -164,7 +162,6 @@ class Printer(ABC):
         return f"!{value}"
 
     def truth(self, value: bool) -> str:
-        """A truth value."""
         return str(int(value))
 
     @abstractmethod
@@ -180,11 +177,9 @@ class Printer(ABC):
         return self.constant(name) if name in self.program.constants else name
 
     def constant(self, name: str) -> str:
-        """Name of a constant."""
         return name
 
     def call(self, name: str, arguments: list[str]) -> str:
-        """A call of a function."""
         return f"{self.prefix}{name}({', '.join(map(bare, arguments))})"
 
     @abstractmethod

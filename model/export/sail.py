@@ -51,14 +51,12 @@ class Sail(Printer):
     either = "|"
 
     def begin(self) -> list[str]:
-        """Constants and operations."""
         values = {n: v for n, v in self.program.constants.items() if n != "WIDE_BITS"}
         constants = [f"let {self.constant(n)} : int = {self.number(v)}" for n, v in values.items()]
         return ["", "default Order dec", "$include <prelude.sail>", "", *constants,
                 *_BUILT_IN.replace("@", self.prefix).rstrip("\n").split("\n")]  # fmt: skip
 
     def end(self) -> list[str]:
-        """The function to call."""
         names = {
             "@flags @ bits": "flags @ bits",
             "@CODE_A": str(self.code_bits[0]),
@@ -97,39 +95,30 @@ class Sail(Printer):
         return [*lines[:-1], lines[-1].removesuffix(";")]
 
     def condition(self, test: str) -> str:
-        """Beginning of an `if`."""
         return f"if {test} then {{"
 
     def repeat(self, test: str) -> str:
-        """Beginning of a `while`."""
         return f"while {test} do {{"
 
     def loop(self, name: str, stop: str) -> str:
-        """A counting loop."""
         return f"foreach ({name} from 0 to ({stop} - 1)) {{"
 
     def closed(self, kind: str) -> str:
-        """End of a statement."""
         return "};"
 
     def choice(self, test: str, yes: str, no: str) -> str:
-        """One of two values."""
         return f"(if {test} then {yes} else {no})"
 
     def negated(self, value: str) -> str:
-        """The opposite of a truth value."""
         return f"not_bool({value})"
 
     def truth(self, value: bool) -> str:
-        """A truth value."""
         return str(value).lower()
 
     def number(self, value: int) -> str:
-        """A literal."""
         return str(value)
 
     def constant(self, name: str) -> str:
-        """A constant of the fragment."""
         return f"{self.prefix}{name}"
 
     def call(self, name: str, arguments: list[str]) -> str:

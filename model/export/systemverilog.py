@@ -45,12 +45,10 @@ class SystemVerilog(Printer):
     closing = "end"
 
     def type(self, kind: str) -> str:
-        """Name of a type."""
         arrays = dict.fromkeys(ARRAYS, "codes_t")
         return {INT: "longint", BOOL: "bit", WIDE: "wide_t", **arrays}[kind]
 
     def begin(self) -> list[str]:
-        """Package, constants and types."""
         values = self.program.constants
         half = 1 << values["WIDE_BITS"].bit_length() - 1
         return [
@@ -62,12 +60,10 @@ class SystemVerilog(Printer):
         ]
 
     def end(self) -> list[str]:
-        """The function to call."""
         main = self.program.functions[-1].name
         return [*_RESULT.replace("@MAIN", main).rstrip("\n").split("\n"), "endpackage"]
 
     def remark(self, text: str) -> list[str]:
-        """Lines of a comment in the package."""
         return ["  " + line for line in super().remark(text)]
 
     def define(self, function: Function) -> list[str]:
@@ -86,11 +82,9 @@ class SystemVerilog(Printer):
         ]
 
     def loop(self, name: str, stop: str) -> str:
-        """A counting loop."""
         return f"for (longint {name} = 0; {name} < {stop}; {name}++) begin"
 
     def call(self, name: str, arguments: list[str]) -> str:
-        """A call, or a conversion."""
         if name in ("wide", "narrow"):
             kind = "wide_t" if name == "wide" else "longint"
             return f"{kind}'({arguments[0]})"
@@ -104,14 +98,11 @@ class SystemVerilog(Printer):
         return f"({left} {symbol} {right})"
 
     def number(self, value: int) -> str:
-        """A literal."""
         return str(value) if abs(value) <= LARGEST_PLAIN else self.long(value)
 
     def long(self, value: int) -> str:
-        """A literal of 64 bits."""
         return f"-64'sd{-value}" if value < 0 else f"64'sd{value}"
 
     def element(self, array: str, kind: str, index: str) -> str:
-        """An element of an array."""
         index = index[1:-1] if index.startswith("(") else index
         return f"longint'({array}[{index}])"

@@ -86,7 +86,6 @@ class FloatFormat(Codes):
 
     @property
     def narrow(self) -> np.dtype | None:
-        """See `Codes.narrow`."""
         return NARROW.get((self.exponent_bits, self.mantissa_bits, self.specials))
 
     @property
@@ -232,7 +231,6 @@ class FloatFormat(Codes):
         return as_given(self._stored(code))
 
     def exact(self, stored: Array) -> Array:
-        """Exact float64 values of an array, in its shape."""
         return cast(stored, "float64") if self.native else look_up(self.values, stored)
 
     def _stored(self, codes: Array) -> Array:
@@ -247,7 +245,6 @@ class Flushed(FloatFormat):
 
     @cached_property
     def triples(self) -> Triple:
-        """Sign, significand and exponent of every code."""
         sign, significand, exponent = super().triples
         normal = significand >= 2**self.mantissa_bits
         return Triple(sign, read_only(np.where(normal, significand, 0)), exponent)

@@ -217,7 +217,6 @@ class UnsignedFormat(IntegerFormat):
         )  # the dataclass is frozen
 
     def exact(self, stored: Array) -> Array:
-        """Exact values of codes, in their shape, float64."""
         return cast(cast(stored, "int32"), "float64")
 
 

@@ -71,7 +71,6 @@ class PowerFormat(Generic[Nan]):
 
     @property
     def largest_finite(self) -> float:
-        """Largest value."""
         return 2.0**self.emax
 
     @property

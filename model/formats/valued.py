@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, cached_property, cast, count_below, look_up, namespace
 from ..errors import choice, flag, integer
-from .codes import (
-    ROUNDINGS,
-    Codes,
-    Specials,
-    Triple,
-    as_given,
-    checked_words,
-    read_only,
-)
+from .codes import ROUNDINGS, Codes, Specials, Triple, as_given, checked_words, read_only
 
 MOST_BITS = 16
 MOST_SIGNIFICANT = 24  # bits: products of two values are exact float64

@@ -1,4 +1,4 @@
-"""What bounds the clock of a dot unit, and what raises it."""
+"""Limits of the clock of a dot unit, and changes that raise it."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

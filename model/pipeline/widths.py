@@ -163,7 +163,6 @@ class Widths:
 
     @property
     def running(self) -> FloatFormat:
-        """Format of the running value."""
         return self.config.accumulator.running
 
     @property
@@ -368,7 +367,6 @@ class FlooredWidths(Widths):
 
     @property
     def total_bits(self) -> int:
-        """Bits of the signed sum of a step's terms and c."""
         largest = self.step_lanes * self.largest_term + 2 ** (self.fraction_bits + 1)
         return magnitude_bits(largest << self.more_bits) + 1
 
@@ -392,7 +390,6 @@ class GroupWidths(Widths):
 
     @property
     def step_lanes(self) -> int:
-        """Groups of one step."""
         return self.groups // self.steps
 
     @property

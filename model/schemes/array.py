@@ -287,7 +287,6 @@ class MXArray(ScaledArray):
 
     @property
     def level_scales(self) -> tuple[NDArray[np.uint8]]:
-        """The scales of the one level."""
         return (self.scales,)
 
     def blocks_last(self) -> tuple[NDArray, NDArray[np.uint8]]:
@@ -351,9 +350,7 @@ def _check_scale(name: str, fmt: ScaleFormat, stored: NDArray) -> None:
 
 
 def check_codes(
-    array: "Scaled",
-    check: Callable[..., object] = integer_array,
-    chunk: int | None = None,
+    array: "Scaled", check: Callable[..., object] = integer_array, chunk: int | None = None
 ) -> None:
     """ValueError for codes, zero points and selectors outside their range.
 

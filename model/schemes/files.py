@@ -101,9 +101,7 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
     elements = tuple(map(element_of, text["elements"]))
     levels = tuple(
         Level(
-            Granularity(level["rows"], level["columns"]),
-            restored(level["format"]),
-            level["rule"],
+            Granularity(level["rows"], level["columns"]), restored(level["format"]), level["rule"]
         )
         for level in text["levels"]
     )

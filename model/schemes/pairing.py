@@ -1,7 +1,8 @@
 """Pairs of schemes for weights and activations, and lists of schemes with rules and blocks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -58,13 +59,17 @@ def pairing(text: str) -> Pairing:
 
     Activations may be ``bfloat16``. ValueError lists the names of schemes.
     """
+    return _pairing(text, lambda name: find(name, "scheme"))
+
+
+def _pairing(text: str, named: Callable[[str], Scheme]) -> Pairing:
     weights, mark, activations = text.partition("/")
-    first = find(weights, "scheme")
+    first = named(weights)
     if not mark:
         return Pairing(first, first)
     if activations.strip().lower() == BFLOAT16:
         return Pairing(first, None)
-    return Pairing(first, find(activations, "scheme"))
+    return Pairing(first, named(activations))
 
 
 def _values(scheme: Scheme, x: F32) -> F32:
@@ -100,7 +105,13 @@ def schemes(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -
 def pairings(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -> list[Pairing]:
     """Pairings of these texts, with each rule and size for both operands, as in `schemes`."""
     ways = _ways(rules, blocks)
-    return list(dict.fromkeys(_pair(text, *how) for text in _names(texts) for how in ways))
+    return list(
+        dict.fromkeys(
+            _pairing(text, partial(_set, rule=rule, size=size))
+            for text in _names(texts)
+            for rule, size in ways
+        )
+    )
 
 
 def _names(texts: Iterable[str]) -> list[str]:
@@ -114,16 +125,6 @@ def _ways(rules: Sequence[str], blocks: Sequence[int]) -> list[tuple[str, int | 
     for size in blocks:
         integer("block", size, 1, LARGEST_BLOCK)
     return [(rule, size) for rule in rules for size in blocks or (None,)]
-
-
-def _pair(text: str, rule: str, size: int | None) -> Pairing:
-    weights, mark, activations = text.partition("/")
-    first = _set(weights, rule, size)
-    if not mark:
-        return Pairing(first, first)
-    if activations.strip().lower() == BFLOAT16:
-        return Pairing(first, None)
-    return Pairing(first, _set(activations, rule, size))
 
 
 def _set(text: str, rule: str, size: int | None) -> Scheme:

@@ -8,14 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, cast, namespace
-from ..formats import (
-    FLOAT32,
-    ElementFormat,
-    FloatFormat,
-    IntegerFormat,
-    PowerFormat,
-    TableFormat,
-)
+from ..formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat, PowerFormat, TableFormat
 from ..rounding import quotient, to_odd, two_sum
 from .grouping import Group, expand, reduce, refine
 from .rules import AMAX, RULES, shared_exponent
@@ -49,22 +42,14 @@ class Scales:
 
 
 def scales(
-    matrix: Array,
-    scheme: Scheme,
-    element: ElementFormat,
-    groups: list[Group],
-    given: Bounds | None,
+    matrix: Array, scheme: Scheme, element: ElementFormat, groups: list[Group], given: Bounds | None
 ) -> Scales:
     """The first of `candidates`."""
     return candidates(matrix, scheme, element, groups, given)[0]
 
 
 def candidates(
-    matrix: Array,
-    scheme: Scheme,
-    element: ElementFormat,
-    groups: list[Group],
-    given: Bounds | None,
+    matrix: Array, scheme: Scheme, element: ElementFormat, groups: list[Group], given: Bounds | None
 ) -> list[Scales]:
     """Scales of a finite float32 matrix, from the outermost level to the innermost.
 

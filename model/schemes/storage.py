@@ -60,12 +60,7 @@ class Storage:
 
 
 def storage(
-    scheme: Scheme | str,
-    rows: int,
-    columns: int,
-    *,
-    tiled: bool = False,
-    transposed: bool = False,
+    scheme: Scheme | str, rows: int, columns: int, *, tiled: bool = False, transposed: bool = False
 ) -> Storage:
     """Bytes of a matrix (rows, columns), the contraction along its columns.
 

@@ -114,12 +114,7 @@ ROWS = (
     ),
     Scheme("int4_affine_g128", (INT4_FULL,), (Level(block(128), FLOAT16),), GROUPS_AFFINE, True),
     *(
-        Scheme(
-            f"msfp{bits + 9}",
-            (sign_magnitude(bits),),
-            (Level(block(16), E8M0, "floor"),),
-            MSFP,
-        )
+        Scheme(f"msfp{bits + 9}", (sign_magnitude(bits),), (Level(block(16), E8M0, "floor"),), MSFP)
         for bits in (2, 3, 4, 5, 6, 7)
     ),
     _microexponents("mx9", 7),

@@ -128,7 +128,6 @@ class CodeStep:
         return self.largest_units(slice(None))
 
     def largest_units(self, places: slice) -> NDArray[np.int64]:
-        """`largest_unit` of the products at `places`."""
         units = self._units[:, places]
         return units.max(axis=-1, initial=NO_EXPONENT).astype(np.int64)
 
@@ -181,7 +180,6 @@ class CodeSteps:
         return exact_sum_fits(bits, self.codes_a.shape[-1])
 
     def walk(self, record: Recorder) -> Iterator[CodeStep]:
-        """The steps in order."""
         blocks = self.codes_a.shape[1]
         for block in range(blocks):
             for end, size in zip(accumulate(self.sizes), self.sizes, strict=True):

@@ -108,7 +108,6 @@ class OperandStep:
         return self.largest_units(slice(None))
 
     def largest_units(self, places: slice) -> I64:
-        """`largest_unit` of the products at `places`."""
         columns = slice(self.start, self.stop)
         a = self.steps.a.units[self.steps.rows_a, columns]
         b = self.steps.b.units[self.steps.rows_b, columns]
@@ -182,7 +181,6 @@ class OperandSteps(Terms):
         return exact_sum_fits(self.bits, self.longest)
 
     def walk(self, record: Recorder) -> Iterator[OperandStep]:
-        """The steps in order."""
         for start, stop in self.cuts:
             yield OperandStep(self, start, stop, stop == self.cuts[-1][1])
 

@@ -186,7 +186,6 @@ class DotConfig(UnitConfig):
         vars(self)["stages"] = stage_count(name, self.stages, self.stage_limits)
 
     def default_of(self, name: str) -> Any:
-        """Value of the option where it is not given."""
         if name == "scales":
             return "none" if self.has_integers else E8M0.name
         return self.lanes if name == "scale_block" else super().default_of(name)
@@ -305,7 +304,6 @@ class DotConfig(UnitConfig):
 
     @property
     def name(self) -> str:
-        """See `UnitConfig.name`."""
         formats = self.formats_text
         formats = "all" if formats == EVERY_FORMAT else formats.replace(",", "+")
         rule = str(self.accumulator).replace(":", "_")
@@ -398,7 +396,6 @@ class ComposedUnitConfig(UnitConfig):
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:
-        """The unit of its `arguments`."""
         return cls(**{**arguments, "dot": DotConfig(**arguments["dot"])})
 
     @classmethod
@@ -411,6 +408,5 @@ class ComposedUnitConfig(UnitConfig):
 
     @classmethod
     def of_options(cls, **values: Any) -> Self:
-        """The unit of values of `options`, by keyword."""
         of_dot = {name: values.pop(name) for name in options_of(DotConfig) if name in values}
         return cls.of(dot=of_dot, **values)

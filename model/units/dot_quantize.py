@@ -39,11 +39,7 @@ class DotQuantizeConfig(ComposedUnitConfig):
     nonfinite: str = shared(QuantizeConfig, "nonfinite")
     seed: int = shared(QuantizeConfig, "seed")
     quantizer_stages: int = option(
-        default=None,
-        parse=int,
-        converter=resolved,
-        joint=True,
-        help="the quantiser's registers",
+        default=None, parse=int, converter=resolved, joint=True, help="the quantiser's registers"
     )
 
     def _resolve(self) -> None:
@@ -97,7 +93,6 @@ class DotQuantizeConfig(ComposedUnitConfig):
 
     @property
     def name(self) -> str:
-        """See `UnitConfig.name`."""
         quantizer = self.quantizer
         parts = ["dot-quantize", self.dot.name.replace("-nostatus", ""), "to"]
         parts += [quantizer.formats_text, f"x{quantizer.block}", f"s{quantizer.stages}"]

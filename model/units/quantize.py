@@ -101,9 +101,7 @@ class QuantizeConfig(UnitConfig):
         "int4_symmetric, or a list that the mode input (or --select) selects from",
     )
     block: int = option(
-        default=32,
-        choices=LANES,
-        help="elements of a block, a power of two from 4 to 128",
+        default=32, choices=LANES, help="elements of a block, a power of two from 4 to 128"
     )
     source: FloatFormat = option(
         default=FLOAT32.name,
@@ -122,10 +120,7 @@ class QuantizeConfig(UnitConfig):
         "from; E4M3 scales have amax",
     )
     rounding: str = option(
-        default=ROUNDINGS[0],
-        metavar="R",
-        choices=tuple(ROUNDINGS),
-        help=", ".join(ROUNDINGS),
+        default=ROUNDINGS[0], metavar="R", choices=tuple(ROUNDINGS), help=", ".join(ROUNDINGS)
     )
     nonfinite: str = option(
         default=NONFINITE[0],
@@ -208,7 +203,6 @@ class QuantizeConfig(UnitConfig):
         vars(self)["stages"] = stage_count(name, self.stages, limits)
 
     def is_shown(self, name: str) -> bool:
-        """Whether the option is part of the unit's line and name."""
         return self.random == "lfsr" if name == "seed" else super().is_shown(name)
 
     @cached_property
@@ -327,7 +321,6 @@ class QuantizeConfig(UnitConfig):
 
     @property
     def name(self) -> str:
-        """See `UnitConfig.name`."""
         every = self.formats_text == ",".join(MX_FORMATS)
         parts = [
             "quantize",

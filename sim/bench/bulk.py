@@ -174,30 +174,13 @@ def run(
     when a file is unusable. The log is kept next to the results.
     """
     check_chances(gap, stall)
+    options: dict[str, Any] = {"gap": gap, "stall": stall, "seed": seed, "timeout": timeout}
+    options["time_limit"] = time_limit
     if not isinstance(build, Build):
-        counts = build.stream(
-            records,
-            results,
-            gap=gap,
-            stall=stall,
-            seed=seed,
-            timeout=timeout,
-            time_limit=time_limit,
-        )
+        counts = build.stream(records, results, **options)
         return BulkReport(**checked(counts, _STATUS, results, input=records, timeout=timeout))
-    counts = simulate(
-        build,
-        results,
-        _STATUS,
-        {"input": records.resolve(), "output": results.resolve()},
-        gap=gap,
-        stall=stall,
-        seed=seed,
-        timeout=timeout,
-        waves=waves,
-        time_limit=time_limit,
-    )
-    return BulkReport(**counts)
+    files = {"input": records.resolve(), "output": results.resolve()}
+    return BulkReport(**simulate(build, results, _STATUS, files, waves=waves, **options))
 
 
 def check_chances(gap: int, stall: int) -> None:

@@ -100,11 +100,9 @@ class Batch:
 
     @property
     def blocks(self) -> int:
-        """Blocks of each dot product."""
         return self.a.shape[1]
 
     def take(self, rows: NDArray | slice) -> "Batch":
-        """The dot products of these rows."""
         names = ("a", "b", "scale_a", "scale_b", "c")
         side = {name: bits[rows] for name, bits in self.side.items()}
         return replace(self, **{name: getattr(self, name)[rows] for name in names}, side=side)

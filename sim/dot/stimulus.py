@@ -1,4 +1,4 @@
-"""Sequences: named sources of dot products, random and directed (corners.py, range_ends.py)."""
+"""Sequences: named sources of dot products, random and directed (corners.py)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from ..bench.operands import (
     weighted,
     wide_scales,
 )
-from . import corners, range_ends
+from . import corners
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
 from .scales import with_scales
@@ -239,8 +239,8 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "limits": (corners.limits, 2),
     "fullest": (corners.fullest, 1),
     "fading": (corners.fading, 1),
-    "beyond": (range_ends.beyond, 1),
-    "below": (range_ends.below, 1),
+    "beyond": (corners.beyond, 1),
+    "below": (corners.below, 1),
     "conversion": (corners.conversion, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),
@@ -258,9 +258,9 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 
 
 SHORT_RANGE: dict[str, tuple[Sequence, int]] = {
-    "subnormal_c": (range_ends.subnormal_c, 1),
-    "short_scales": (range_ends.short_scales, 1),
-    "least_products": (range_ends.least_products, 1),
+    "subnormal_c": (corners.subnormal_c, 1),
+    "short_scales": (corners.short_scales, 1),
+    "least_products": (corners.least_products, 1),
 }
 """More sequences, for units whose scales have few exponents."""
 

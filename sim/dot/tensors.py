@@ -21,11 +21,7 @@ from .target import Target
 
 
 def tensor_batch(
-    target: Target,
-    x: Rows,
-    y: Rows,
-    rng: Generator,
-    limit: int | None = None,
+    target: Target, x: Rows, y: Rows, rng: Generator, limit: int | None = None
 ) -> Batch:
     """Dot products of rows of `x` with rows of `y`: all of them, or `limit` at random."""
     count = len(x) * len(y)

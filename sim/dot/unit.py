@@ -11,7 +11,7 @@ A result is two words: the result bits (a 16-bit format leaves the high half zer
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,54 +24,22 @@ from ...model.packing import pack_rows
 from ...model.trace import FLAG_NAMES
 from ...util.files import replacing
 from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
-from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.stream_unit import StreamUnit, in_groups
-from ..engine.unit import assertions_of
-from ..engine.verilator import Build, SimulationError
-from .failures import complexity, describe_failure, failure_file, simpler
+from ..engine.verilator import SimulationError
+from . import failures
 from .item import Batch, DotResults, Turns, batch_of, concatenate, plain, product_of, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
 BENCH = Path(__file__).with_name("bench.sv")
+PROBES = BENCH.with_name("probes.vlt")
+"""The stages, made public."""
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 MAX_MODES = 64
 SLOT_PLACE = 8
 """Lowest bit of the slot in the word of flags."""
 _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
-
-
-def build_unit(
-    records: Layout,
-    verilog: Path,
-    directory: Path,
-    *,
-    module: str = "mxdot_dot",
-    executable: Path | None = None,
-    waves: bool = False,
-    coverage: bool = False,
-    assertions: Path | None = None,
-    probes: bool = False,
-) -> verilator.Build:
-    """A simulation of the unit in the bench top; with `probes` its stages can be watched.
-
-    records: the layout of its records and results. module: the unit in `verilog`.
-    """
-    return verilator.build(
-        verilog,
-        verilator.BENCH_TOP,
-        directory,
-        extra_sources=[BENCH],
-        assertions=assertions,
-        parameters=records.parameters,
-        defines={"UNIT": module},
-        public_vlt=Path(__file__).with_name("probes.vlt") if probes else None,
-        waves=waves,
-        coverage=coverage,
-        executable=executable,
-        optimize=not probes,
-    )
 
 
 def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
@@ -224,17 +192,8 @@ def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
 class DotStream(StreamUnit):
     """A `DotUnit`; an item is a dot product, replayed alone when it comes out wrong."""
 
-    def build(self, verilog: Path) -> Build:
-        job = self.job
-        return build_unit(
-            self.layout(),
-            verilog,
-            job.build_directory / "build",
-            executable=job.directory / "sim",
-            waves=job.waves,
-            coverage=job.coverage,
-            assertions=assertions_of(job),
-        )
+    failures = failures
+    bench, module = BENCH, "mxdot_dot"
 
     def layout(self) -> Layout:
         return layout(self.config)
@@ -276,26 +235,14 @@ class DotStream(StreamUnit):
         groups, places = in_groups(made, lambda item: (item.mode, len(item.blocks)))
         return [batch_of(self.config, group) for group in groups], places
 
-    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        return simpler(self.config, item)
-
-    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        return complexity(self.config, item)
-
     def report(self, verilog: Path, failure: Failure) -> str:
-        return describe_failure(self.job, failure, lambda: replay(self.job, verilog))
+        return failures.describe_failure(self.job, failure, lambda: replay(self.job, verilog))
 
 
 def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
     """Simulate the product in failure.json alone, in a build whose stages can be watched."""
-    build = build_unit(
-        layout(job.config),
-        verilog,
-        job.build_directory / "probed",
-        executable=job.directory / "sim-probed",
-        waves=job.waves,
-        probes=True,
-    )
+    probed = {"executable": job.directory / "sim-probed", "public_vlt": PROBES}
+    build = DotStream(job).bench_build(verilog, "probed", optimize=False, **probed)
     record = job.directory / "replay.json"
     record.unlink(missing_ok=True)
     run = build.run(
@@ -303,7 +250,7 @@ def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
         results_xml=job.directory / "replay.xml",
         env={
             "MXDOT_JOB": str(job.write()),
-            "MXDOT_REPLAY": str(failure_file(job).resolve()),
+            "MXDOT_REPLAY": str(failures.failure_file(job).resolve()),
             "MXDOT_RECORD": str(record.resolve()),
         },
         waves=job.directory / "replay.fst" if job.waves else None,

@@ -76,7 +76,6 @@ class Vectors:
 
     @property
     def arrays(self) -> dict[str, NDArray]:
-        """The arrays by name."""
         return {name: getattr(self, name) for name in ARRAYS}
 
     @property

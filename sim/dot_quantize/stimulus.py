@@ -12,7 +12,7 @@ from ...model.formats import FLOAT32
 from ..bench.operands import draw, finite_codes, float_bits, near_scales, split_scale
 from ..dot import item as dot
 from ..dot import stimulus as dot_stimulus
-from ..dot.range_ends import end_scales
+from ..dot.corners import end_scales
 from ..dot.target import Ints, Target
 from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob

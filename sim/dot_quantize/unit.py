@@ -1,6 +1,6 @@
 """Dot units with a quantiser, in bulk, and how their failures are told."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bench.bulk import Layout
-from ..dot.unit import build_unit, record_layout, write_products
-from ..engine.job import Failure
+from ..dot.unit import BENCH, record_layout, write_products
 from ..engine.stream_unit import StreamUnit
-from ..engine.unit import assertions_of
-from ..engine.verilator import Build
 from ..quantize.item import CodesBeat, codes_beats, words
 from ..quantize.unit import codes_layout
-from .failures import complexity, describe_failure, simpler
+from . import failures
 from .item import Batch, DotQuantizeResults, batch_of, block_of, blocks, plain
 from .stimulus import results_at_edges, traffic
 
@@ -26,18 +23,8 @@ TENSOR_BLOCKS = 5000  # of real tensors in bulk mode, unless all are asked for
 class DotQuantizeStream(StreamUnit):
     """A `DotQuantizeUnit`; an item is a block of dot products."""
 
-    def build(self, verilog: Path) -> Build:
-        job = self.job
-        return build_unit(
-            self.layout(),
-            verilog,
-            job.build_directory / "build",
-            module="mxdot_dot_quantize",
-            executable=job.directory / "sim",
-            waves=job.waves,
-            coverage=job.coverage,
-            assertions=assertions_of(job),
-        )
+    failures = failures
+    bench, module = BENCH, "mxdot_dot_quantize"
 
     def layout(self) -> Layout:
         """Records of dot products, and results of one code each."""
@@ -78,12 +65,3 @@ class DotQuantizeStream(StreamUnit):
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
         batch = batch_of(self.config, [block_of(item) for item in items])
         return [batch], list(range(len(items)))
-
-    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        return simpler(self.config, item)
-
-    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        return complexity(self.config, item)
-
-    def report(self, verilog: Path, failure: Failure) -> str:
-        return describe_failure(self.job, failure)

@@ -70,7 +70,6 @@ class UnitJob:
         return named(self.predictor or kind_of(self.config).predictor)
 
     def generate(self) -> str:
-        """The Verilog of the unit."""
         if self.generator is not None:
             function, *arguments = self.generator
             return named(function)(self.config, *arguments)

@@ -207,11 +207,43 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8", 4, 3, interleave=2, out="int8_full:shift"),
         _unit("aligned:13", "e3m2", 8, 2, status=False, load_c=False),
         _unit("fused:25", "e4m3,e2m1", 4, 4, interleave=2, gate_idle=True),
-        *_wider_units(),
-        *_narrow_units(),
-        *_scaled_units(),
-        *_amd_units(),
-        *_plain_units(),
+        # Elements of 16 bits and more, alone and mixed with narrow ones; FNUZ formats.
+        _unit("exact", "fp16", 4, 5),
+        _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
+        _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
+        _unit("rvbna:4:0", "bf16,fp16,bf16xint4", 4, 4),
+        _unit("hopper-fp16", "bf16", 8, 5, interleave=2),
+        _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
+        # Running values of 16 bits, and a machine whose steps permute the elements.
+        _unit("fused:13:float16", "e4m3,fp16", 4, 4),
+        _unit("fused:25:bfloat16", "e5m2", 4, 3, out="bfloat16"),
+        _unit("aligned:13:float16", "e4m3", 4, 6, out="float16"),
+        _unit("aligned:13:bfloat16", "bf16", 4, 4, interleave=2),
+        _unit("float16", EVERY_FORMAT, 4, 4),
+        _unit("bfloat16", f"{EVERY_FORMAT},bf16", 4, 3),
+        _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6),
+        # E4M3 scales, alone and several per beat; groups that meet in one alignment.
+        _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
+        _unit("exact", "e2m1", 16, 6, scales="e4m3"),
+        _unit("aligned:13", "e2m1,e4m3", 16, 5, scales="e4m3"),
+        _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, scales="e4m3"),
+        _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
+        _unit("rvbna:16", "e2m1", 16, 6, scales="e4m3", interleave=2),
+        _unit("bfloat16", "e2m1", 4, 6, scales="e4m3", out="bfloat16"),
+        _unit("fused:13", "e2m1", 16, 4, scales="e4m3", interleave=2),
+        _unit("blackwell", "e4m3,e2m1", 8, 8, scales="e4m3", scale_block=4),
+        _unit("hopper-promoted", "e5m2", 16, 6, scale_block=8),
+        # AMD's machines: a beat is a step, except for two with steps side by side. CDNA1's BF16
+        # takes as long as four others: `_large_units` has it.
+        _unit("cdna1-fp16", "fp16", 4, 5),
+        _unit("cdna2-fp16", "fp16,bf16", 4, 3),
+        _unit("cdna2-bf16", "bf16", 2, 2),
+        _unit("cdna3-fp16", "fp16,bf16", 8, 5),
+        _unit("cdna3-xf32", "tf32", 4, 7, interleave=2),
+        _unit("cdna3-fp8", "e5m2fnuz,e5m2fnuzxe4m3fnuz", 32, 6, scale_block=16),
+        # Sums and products by `+` and `*`: cut finely, and with integer results.
+        _unit("exact", "e4m3", 4, 20, target="fpga"),
+        _unit("int32", "int8", 4, 3, out="int8_full:shift", zero_points="ab", target="fpga"),
     ]
 
 
@@ -270,70 +302,6 @@ def _large_units() -> list[Unit]:
         ),
         _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
         _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
-    ]
-
-
-def _wider_units() -> list[Unit]:
-    """Elements of 16 bits and more, alone and mixed with narrow ones; FNUZ formats."""
-    return [
-        _unit("exact", "fp16", 4, 5),
-        _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
-        _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
-        _unit("rvbna:4:0", "bf16,fp16,bf16xint4", 4, 4),
-        _unit("hopper-fp16", "bf16", 8, 5, interleave=2),
-        _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
-    ]
-
-
-def _narrow_units() -> list[Unit]:
-    """Running values of 16 bits, and a machine whose steps permute the elements."""
-    return [
-        _unit("fused:13:float16", "e4m3,fp16", 4, 4),
-        _unit("fused:25:bfloat16", "e5m2", 4, 3, out="bfloat16"),
-        _unit("aligned:13:float16", "e4m3", 4, 6, out="float16"),
-        _unit("aligned:13:bfloat16", "bf16", 4, 4, interleave=2),
-        _unit("float16", EVERY_FORMAT, 4, 4),
-        _unit("bfloat16", f"{EVERY_FORMAT},bf16", 4, 3),
-        _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6),
-    ]
-
-
-def _scaled_units() -> list[Unit]:
-    """E4M3 scales, alone and several per beat; groups that meet in one alignment."""
-    return [
-        _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
-        _unit("exact", "e2m1", 16, 6, scales="e4m3"),
-        _unit("aligned:13", "e2m1,e4m3", 16, 5, scales="e4m3"),
-        _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, scales="e4m3"),
-        _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
-        _unit("rvbna:16", "e2m1", 16, 6, scales="e4m3", interleave=2),
-        _unit("bfloat16", "e2m1", 4, 6, scales="e4m3", out="bfloat16"),
-        _unit("fused:13", "e2m1", 16, 4, scales="e4m3", interleave=2),
-        _unit("blackwell", "e4m3,e2m1", 8, 8, scales="e4m3", scale_block=4),
-        _unit("hopper-promoted", "e5m2", 16, 6, scale_block=8),
-    ]
-
-
-def _amd_units() -> list[Unit]:
-    """AMD's machines: a beat is a step, except for two with steps side by side.
-
-    CDNA1's BF16 takes as long as four others: `_large_units` has it.
-    """
-    return [
-        _unit("cdna1-fp16", "fp16", 4, 5),
-        _unit("cdna2-fp16", "fp16,bf16", 4, 3),
-        _unit("cdna2-bf16", "bf16", 2, 2),
-        _unit("cdna3-fp16", "fp16,bf16", 8, 5),
-        _unit("cdna3-xf32", "tf32", 4, 7, interleave=2),
-        _unit("cdna3-fp8", "e5m2fnuz,e5m2fnuzxe4m3fnuz", 32, 6, scale_block=16),
-    ]
-
-
-def _plain_units() -> list[Unit]:
-    """Units whose sums and products are `+` and `*`: cut finely, and with integer results."""
-    return [
-        _unit("exact", "e4m3", 4, 20, target="fpga"),
-        _unit("int32", "int8", 4, 3, out="int8_full:shift", zero_points="ab", target="fpga"),
     ]
 
 

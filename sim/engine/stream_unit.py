@@ -8,7 +8,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, cast
+from types import ModuleType
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from ...model.units import UnitConfig
 from ..bench import bulk
 from ..bench.bulk import Layout
 from ..kinds import kind_of, named
+from . import verilator
 from .job import Failure, UnitJob
 from .unit import (
     KEPT_FAILURES,
@@ -24,6 +26,7 @@ from .unit import (
     WAVES_LIMIT,
     Progress,
     UnitResult,
+    assertions_of,
     run_cycles,
     verilog_of,
 )
@@ -97,14 +100,17 @@ class Replayed:
 
 
 class StreamUnit(ABC):
-    """One job of a kind with one stream in and one out. A result is a row of 32-bit words."""
+    """One job of a kind with one stream in and one out. A result is a row of 32-bit words.
+
+    bench: the bench top. module: the unit's module in it. failures: the kind's failures.py.
+    """
+
+    bench: ClassVar[Path]
+    module: ClassVar[str]
+    failures: ClassVar[ModuleType]
 
     def __init__(self, job: UnitJob) -> None:
         self.job, self.config = job, job.config
-
-    @abstractmethod
-    def build(self, verilog: Path) -> Build:
-        """The unit in its bench top."""
 
     @abstractmethod
     def layout(self) -> Layout:
@@ -150,17 +156,17 @@ class StreamUnit(ABC):
     def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Any], list[int]]:
         """The inverse of `plain`: batches, and the place of each item, counted through them."""
 
-    @abstractmethod
     def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Items with less in them, one or several steps towards the simplest."""
+        return self.failures.simpler(self.config, item)
 
-    @abstractmethod
     def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
         """A key that is less for a simpler item; the most important part comes first."""
+        return self.failures.complexity(self.config, item)
 
-    @abstractmethod
     def report(self, verilog: Path, failure: Failure) -> str:
         """The report of a failure, for people."""
+        return self.failures.describe_failure(self.job, failure)
 
     @classmethod
     def run(cls, job: UnitJob, progress: Progress, result: UnitResult) -> None:
@@ -189,14 +195,36 @@ class StreamUnit(ABC):
         job = self.job
         if job.simulator is None:
             return self.build(verilog)
-        from ...hw.verilog import default_top
-
         return named(job.simulator)(
-            default_top(self.config),
+            self.module,
             verilog,
             job.build_directory / "second",
             self.layout(),
             executable=job.directory / "sim",
+        )
+
+    def build(self, verilog: Path) -> Build:
+        """The unit in its bench top."""
+        job = self.job
+        return self.bench_build(
+            verilog,
+            "build",
+            executable=job.directory / "sim",
+            coverage=job.coverage,
+            assertions=assertions_of(job),
+        )
+
+    def bench_build(self, verilog: Path, folder: str, **options: Any) -> Build:
+        """The unit in its bench top, with options of `verilator.build`."""
+        return verilator.build(
+            verilog,
+            verilator.BENCH_TOP,
+            self.job.build_directory / folder,
+            extra_sources=[self.bench],
+            parameters=self.layout().parameters,
+            defines={"UNIT": self.module},
+            waves=self.job.waves,
+            **options,
         )
 
     def replay(

@@ -1,13 +1,11 @@
-"""One unit of any kind from Verilog to verdict, and the steps that kinds have in common."""
+"""The result of a unit's run, and the steps that runners of all kinds share."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...util.files import write_file
-from ..kinds import kind_of
 from .job import CycleReport, Failure, UnitJob
 from .toolchain import BuildError
 from .verilator import Build, SimulationError
@@ -58,26 +56,6 @@ class UnitResult:
     def passed(self) -> bool:
         """True when something was compared and nothing was wrong."""
         return self.compared > 0 and not self.errors
-
-
-def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResult:
-    """Run one job; every failure is in the result.
-
-    Raises ToolError when the toolchain is missing.
-    """
-    started = time.perf_counter()
-    result = UnitResult(job.name, str(job.config), items=job.config.items, seed=job.seed)
-    job.directory.mkdir(parents=True, exist_ok=True)
-    try:
-        kind_of(job.config).run(job, progress, result)
-    except (BuildError, SimulationError) as error:
-        log = job.directory / "error.log"
-        log.write_text(str(error))
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        result.errors.append(f"{lines[0]} (log: {log})")
-        result.report = result.report or "\n".join(lines[-15:])
-    result.seconds = time.perf_counter() - started
-    return result
 
 
 def verilog_of(job: UnitJob) -> Path:

@@ -319,10 +319,7 @@ def _verilate(
     command += ["-CFLAGS", CFLAGS, *_SHARED, *arguments]
     # Lint is a separate step; here only errors count.
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
-    command += [
-        f"-I{INCLUDES.resolve()}",
-        *map(str, (public, *sources, _MAIN)),
-    ]
+    command += [f"-I{INCLUDES.resolve()}", *map(str, (public, *sources, _MAIN))]
     execute(command, tools, f"Verilator on {toplevel}")
 
 

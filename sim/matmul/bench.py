@@ -191,14 +191,25 @@ class Bench:
         blocks = blocks or short_blocks(config, tiles)
         return random_product(config, self.numbers, mode, m, n, blocks)
 
+    def product_with_d(self, *shape: Any) -> Product:
+        """A product as by `product`, with a D where the unit takes one."""
+        while True:
+            product = self.product(*shape)
+            if product.d is not None or not self.config.initial_c:
+                return product
+
     def patience(self, product: Product) -> int:
         """Cycles after which a job is lost: more than it takes under the slowest ends."""
         return SLACK + 40 * least_cycles(self.config, product.tiles(self.config))
 
     # A job ----------------------------------------------------------------------------------------
 
-    async def begin(self, product: Product, packets: dict[str, bytes]) -> None:
-        """Describe a job, start it, and send its packets, in any order that is allowed."""
+    async def begin(self, product: Product, packets: dict[str, bytes] | None = None) -> None:
+        """Describe a job, start it, and send its packets, in any order that is allowed.
+
+        packets: in place of the right ones.
+        """
+        packets = product.packets(self.config) if packets is None else packets
         self.watch.forget()
         self.lifts.clear()
         await self.ends.configure(product.words(self.config))
@@ -216,12 +227,15 @@ class Bench:
         for side, packet in packets.items():
             self.ends.send(side, packet)
 
+    async def check_errors(self, wanted: str, may_be: frozenset[str] = frozenset()) -> None:
+        """Check that STATUS has the error `wanted`; may_be: others that it may have too."""
+        raised = await self.ends.errors()
+        self.check(
+            raised - may_be == {wanted}, f"STATUS has {sorted(raised)}, wanted {wanted} alone"
+        )
+
     async def finish(
-        self,
-        product: Product,
-        errors: frozenset[str] = frozenset(),
-        *,
-        clear: bool = True,
+        self, product: Product, errors: frozenset[str] = frozenset(), *, clear: bool = True
     ) -> dict[str, int]:
         """Wait for a job's end and check it; returns the counters.
 
@@ -245,7 +259,7 @@ class Bench:
 
     async def multiply(self, product: Product, *, clear: bool = True) -> dict[str, int]:
         """Run a job without faults; returns its counters. clear: clear STATUS afterwards."""
-        await self.begin(product, product.packets(self.config))
+        await self.begin(product)
         return await self.finish(product, clear=clear)
 
     async def lift(self, end: str) -> None:

@@ -4,7 +4,6 @@ from ...model.units.matmul.config import Tiles
 from .bench import Bench
 from .ends import until
 from .features import COUNTER_ENDS
-from .item import Product
 from .stimulus import job_held_back, least_cycles
 
 SETTLE = 8  # cycles after which a stream stands still
@@ -25,11 +24,11 @@ async def _every_wait(bench: Bench, end: str) -> None:
     config = bench.config
     rows_of_a_beat = -(-config.c_bytes // config.unit_bytes("c"))
     tiles = config.latency + config.buffered_tiles + 3 * rows_of_a_beat + ROOM
-    product = _started_at_d(bench, (1, tiles), 1)
+    product = bench.product_with_d((1, tiles), 1)
     sides = [*product.packets(config), "c"]
     for side in sides:
         bench.ends.stop(side)
-    await bench.begin(product, product.packets(config))
+    await bench.begin(product)
     await bench.lift(end)
     whole, tile = product.tiles(config), Tiles(1, 1, 1)
     for side in sides:
@@ -47,11 +46,11 @@ async def _unit_waits(bench: Bench, end: str) -> None:
     if job is None:
         return
     held, tiles, blocks = job
-    product = _started_at_d(bench, tiles, blocks)
+    product = bench.product_with_d(tiles, blocks)
     packets = product.packets(bench.config)
     for side in packets:
         bench.ends.stop(side)
-    await bench.begin(product, packets)
+    await bench.begin(product)
     await bench.lift(end)
     others = [bench.ends.sources[side] for side in packets if side != held]
     for source in others:
@@ -66,7 +65,7 @@ async def _unit_waits(bench: Bench, end: str) -> None:
 async def _discarded(bench: Bench, end: str) -> None:
     """A is too long, which ends the job before a byte of the others was taken."""
     config, ends = bench.config, bench.ends
-    product = _started_at_d(bench, (1, 1), 1)
+    product = bench.product_with_d((1, 1), 1)
     packets = product.packets(config)
     packets["a"] += bench.rng.randbytes(LATE * config.stream_bytes("a"))
     for side in packets:
@@ -78,8 +77,7 @@ async def _discarded(bench: Bench, end: str) -> None:
     for side in packets:
         ends.resume(side)
     await ends.ended(bench.patience(product))
-    errors = await ends.errors()
-    bench.check(errors == {"a_late_last"}, f"STATUS has {sorted(errors)}, wanted a_late_last alone")
+    await bench.check_errors("a_late_last")
     counters = await bench.counters()
     bench.check_parts(counters)
     for side, packet in packets.items():
@@ -90,11 +88,3 @@ async def _discarded(bench: Bench, end: str) -> None:
         )
     ends.sink.recv_nowait()  # the packet of C, ended early
     await ends.clear_status()
-
-
-def _started_at_d(bench: Bench, tiles: tuple[int, int], blocks: int) -> Product:
-    """A product of these tiles, with a D where the unit takes one."""
-    while True:
-        product = bench.product(tiles, blocks)
-        if product.d is not None or not bench.config.initial_c:
-            return product

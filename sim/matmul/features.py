@@ -50,10 +50,7 @@ def goals(
 
 
 def hits(
-    config: MatmulConfig,
-    product: Product,
-    counters: dict[str, int],
-    events: set[tuple[str, str]],
+    config: MatmulConfig, product: Product, counters: dict[str, int], events: set[tuple[str, str]]
 ) -> dict[str, set[object]]:
     """The bins that a job hits."""
     tiles = product.tiles(config)

@@ -137,14 +137,7 @@ def run_layer(
     product = real_product(config, mode, x, y, scale_rule)
     m, n, _ = product.shape
     run = run_bulk(
-        build,
-        config,
-        product,
-        directory / name,
-        gap=gap,
-        stall=stall,
-        seed=seed,
-        progress=progress,
+        build, config, product, directory / name, gap=gap, stall=stall, seed=seed, progress=progress
     )
     started = time.perf_counter()
     want = predict(config, product)

@@ -12,14 +12,7 @@ from ...model import E8M0, DotConfig, ElementFormat, MXArray
 from ...model.formats import E4M3
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...util.data.tensors import Rows
-from ..bench.operands import (
-    E4M3_CLASSES,
-    near_scales,
-    random_c,
-    scale_class,
-    weighted,
-    wide_scales,
-)
+from ..bench.operands import E4M3_CLASSES, near_scales, random_c, scale_class, weighted, wide_scales
 from ..dot.tensors import quantized
 from .item import Product
 
@@ -233,13 +226,7 @@ def scale_bins(product: Product) -> set[object]:
 
 
 def random_product(
-    config: MatmulConfig,
-    rng: Generator,
-    mode: int,
-    m: int,
-    n: int,
-    blocks: int,
-    kind: str = "near",
+    config: MatmulConfig, rng: Generator, mode: int, m: int, n: int, blocks: int, kind: str = "near"
 ) -> Product:
     """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D where the unit takes
     one."""
@@ -309,11 +296,7 @@ def _nan_share(kind: str) -> float:
 
 
 def real_product(
-    config: MatmulConfig,
-    mode: int,
-    activations: Rows,
-    weight: Rows,
-    scale_rule: str = "floor",
+    config: MatmulConfig, mode: int, activations: Rows, weight: Rows, scale_rule: str = "floor"
 ) -> Product:
     """The linear layer activations (M, K) x weight (N, K)^T in the formats of a mode.
 

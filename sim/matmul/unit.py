@@ -32,14 +32,7 @@ from ...util.data.tensors import load_tensors, modes_taking
 from ..bench.bulk import check_chances, read_results, simulate
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
-from ..engine.unit import (
-    TIME_LIMIT,
-    Progress,
-    UnitResult,
-    assertions_of,
-    run_cycles,
-    verilog_of,
-)
+from ..engine.unit import TIME_LIMIT, Progress, UnitResult, assertions_of, run_cycles, verilog_of
 from ..engine.verilator import Build, SimulationError
 from .item import Product, compare, describe
 from .stimulus import (

@@ -66,7 +66,6 @@ class QuantizeResults:
     mode: NDArray[np.uint8]
 
     def take(self, rows: NDArray | slice) -> "QuantizeResults":
-        """The results of these rows."""
         return QuantizeResults(*(part[rows] for part in vars(self).values()))
 
 

@@ -57,7 +57,6 @@ class Timeline(subject.Timeline):
         return True
 
     def accept(self, now: int, first: bool, last: bool) -> None:
-        """The codes of a block come with its last beat."""
         self.place = (self.place + 1) % self.beats
         if last:
             for _ in range(self.beats):

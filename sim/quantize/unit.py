@@ -5,7 +5,7 @@ values (lane i in the bits from i * width on), random words, the outer scale, an
 mode in bits 0 to 3 and the scale rule in bits 4 and 5. A result is a beat of codes (`item.words`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from ...model import QuantizeConfig
 from ...util.files import write_file
 from ..bench.bulk import Field, Layout, bytes_of, in_bytes, packed, placed
-from ..engine import verilator
-from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit, in_groups
-from ..engine.unit import assertions_of
-from ..engine.verilator import Build
+from . import failures
 from .carries import values_at_edges
-from .failures import complexity, describe_failure, simpler
 from .item import (
     Batch,
     CodesBeat,
@@ -36,32 +32,6 @@ from .item import (
     words,
 )
 from .stimulus import bulk_traffic, tensor_traffic
-
-BENCH = Path(__file__).with_name("bench.sv")
-
-
-def build_quantizer(
-    config: QuantizeConfig,
-    verilog: Path,
-    directory: Path,
-    *,
-    executable: Path | None = None,
-    waves: bool = False,
-    coverage: bool = False,
-    assertions: Path | None = None,
-) -> verilator.Build:
-    """A simulation of the unit in the bench top."""
-    return verilator.build(
-        verilog,
-        verilator.BENCH_TOP,
-        directory,
-        extra_sources=[BENCH],
-        assertions=assertions,
-        parameters=layout(config).parameters,
-        waves=waves,
-        coverage=coverage,
-        executable=executable,
-    )
 
 
 def layout(config: QuantizeConfig) -> Layout:
@@ -115,17 +85,8 @@ def write_records(
 class QuantizeStream(StreamUnit):
     """A `QuantizeUnit`; an item is a block."""
 
-    def build(self, verilog: Path) -> Build:
-        job = self.job
-        return build_quantizer(
-            self.config,
-            verilog,
-            job.build_directory / "build",
-            executable=job.directory / "sim",
-            waves=job.waves,
-            coverage=job.coverage,
-            assertions=assertions_of(job),
-        )
+    failures = failures
+    bench, module = Path(__file__).with_name("bench.sv"), "mxdot_quantize"
 
     def layout(self) -> Layout:
         return layout(self.config)
@@ -164,12 +125,3 @@ class QuantizeStream(StreamUnit):
         made = [block_of(item) for item in items]
         groups, places = in_groups(made, lambda item: (item.mode, item.rule))
         return [batch_of(self.config, group) for group in groups], places
-
-    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        return simpler(self.config, item)
-
-    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
-        return complexity(self.config, item)
-
-    def report(self, verilog: Path, failure: Failure) -> str:
-        return describe_failure(self.job, failure)

@@ -1,14 +1,17 @@
-"""The command line: what it writes, and how it refuses."""
+"""The command line: text, refusals and temporary files."""
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from command_line import refusal, run
-from mxdot.cli import COMMANDS
+from mxdot.cli import COMMANDS, main
 from mxdot.cli.program import quoted
 from mxdot.model import MACHINES
 from mxdot.model.units import KINDS
@@ -268,3 +271,58 @@ def test_a_directory_inside_a_file_is_refused_before_any_work(arguments, name, t
     (tmp_path / "afile").write_text("")
     said = refusal(capsys, *arguments.split(), tmp_path / "afile/b")
     assert said.startswith(f"{name} must be a directory that can be written, not ")
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (["--accumulator", "exact", "--stages", "4"], "4 stages are no faster than 2: the loop of"),
+        (["--accumulator", "exact", "--stages", "2"], None),
+        (["--accumulator", "fixed:32:-16", "--stages", "4"], None),
+    ],
+)
+def test_stages_that_buy_no_clock(options, note, tmp_path, capsys):
+    assert main(["verilog", "--lanes", "4", *options, "-o", str(tmp_path / "dot.v")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 1
+    if note is None:
+        assert shown.err == ""
+    else:
+        assert shown.err.startswith(f"note: {note}")
+        assert "--interleave" in shown.err
+        assert shown.err.count("\n") == 1
+
+
+# Temporary files ---------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys, tempfile
+from mxdot import cli
+sys.argv = ["mxdot", "machines"]
+cli._run = lambda args: (tempfile.mkdtemp(), os.kill(os.getpid(), signal.SIGKILL))
+cli.main()
+"""
+
+
+@pytest.fixture
+def short():
+    """A directory of a short name, as those of users are."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield Path(name)
+
+
+def test_temporary_files_go_with_their_command(short):
+    environment = os.environ | {"TMPDIR": str(short)}
+    killed = subprocess.run([sys.executable, "-c", KILLED], env=environment)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = short.iterdir()
+    assert len(list(left.iterdir())) == 2  # its lock and what it made
+    command = [sys.executable, "-m", "mxdot.cli", "machines"]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    assert list(short.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_written_is_no_obstacle(tmp_path):
+    environment = os.environ | {"TMPDIR": str(tmp_path / "none")}
+    command = [sys.executable, "-m", "mxdot.cli", "machines"]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -30,7 +30,6 @@ UNPRINTABLE = [name for name in ODD if not name.isprintable()]
 
 
 def toml(text: str) -> str:
-    """A TOML string."""
     return json.dumps(text)
 
 

@@ -4,11 +4,7 @@ import pytest
 
 from devices import CUDA
 from scheme_checks import TorchBackend
-from torch_runs import (  # noqa: F401
-    pytest_collection_modifyitems,
-    pytest_configure,
-    pytest_terminal_summary,
-)
+from torch_runs import pytest_collection_modifyitems, pytest_configure, pytest_terminal_summary  # noqa: F401
 
 
 @pytest.fixture(scope="session", params=["cpu", CUDA])

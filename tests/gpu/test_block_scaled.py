@@ -143,19 +143,10 @@ def test_a_gradient_that_the_units_refuse_is_multiplied_fast():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"weight": "e2m1"},
-            f"{OF_PAIR} formats must be e4m3 or e5m2, not e2m1",
-        ),
-        (
-            {"weight": "e5m2", "activation": "e5m2"},
-            f"{OF_PAIR} formats must not both be e5m2",
-        ),
+        ({"weight": "e2m1"}, f"{OF_PAIR} formats must be e4m3 or e5m2, not e2m1"),
+        ({"weight": "e5m2", "activation": "e5m2"}, f"{OF_PAIR} formats must not both be e5m2"),
         ({"block_size": 16}, "block_size must be 32 with accumulator block_scaled, not 16"),
-        (
-            {"weight": "nvfp4"},
-            f"{OF_PAIR} both must be nvfp4, or neither, not nvfp4 and e4m3",
-        ),
+        ({"weight": "nvfp4"}, f"{OF_PAIR} both must be nvfp4, or neither, not nvfp4 and e4m3"),
     ],
 )
 def test_recipes_that_are_refused(arguments, message):

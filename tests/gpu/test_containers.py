@@ -119,10 +119,7 @@ REFUSED = {
     "+": (lambda x: x + 1, "has no operator aten.add.Tensor: it holds codes, whose values "),
     "@": (lambda x: x @ torch.ones(256, 2), "has no operator aten.mm.default: it holds codes, "),
     "sum": (lambda x: x.sum(), "has no operator aten.sum.default: it holds codes, "),
-    "parts": (
-        lambda x: x.new_zeros(96, 256),
-        "must be cut into equal parts of its rows, not",
-    ),
+    "parts": (lambda x: x.new_zeros(96, 256), "must be cut into equal parts of its rows, not"),
     "view": (lambda x: x.view(2, -1), "has no view of another shape than (256, 256)"),
     "memory": (
         lambda x: x.contiguous(memory_format=torch.channels_last),

@@ -16,7 +16,7 @@ from mxdot.gpu import chunks
 from mxdot.gpu.ops.quantize import seeded_words
 from mxdot.gpu.tensors.formats import code_dtype
 from mxdot.model import E8M0, FORMATS, MXArray
-from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
+from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_blocks, random_blocks, with_nonfinite
 
 every_format = pytest.mark.parametrize("fmt", FORMATS)
 every_byte = pytest.mark.parametrize("fmt", BYTES)
@@ -55,12 +55,7 @@ def test_random_blocks(fmt, rule, rounding, device):
 @every_rule
 @every_format
 def test_boundaries_of_amax(fmt, rule, device):
-    amax = edge_amax(fmt)
-    rng = generator("gpu amax", fmt, rule)
-    with np.errstate(under="ignore"):
-        others = (amax[:, None] * rng.uniform(-1, 1, (len(amax), 3))).astype(np.float32)
-    signed = amax * rng.choice([-1, 1], len(amax)).astype(np.float32)
-    blocks = np.concatenate([others, signed[:, None]], axis=1)
+    blocks = edge_blocks(generator("gpu amax", fmt, rule), fmt)
     for rounding in ("nearest_even", "toward_zero"):
         check(blocks, device, fmt, block_size=4, scale_rule=rule, rounding=rounding)
 

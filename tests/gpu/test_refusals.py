@@ -25,11 +25,7 @@ KNOWN = [*(kind.syntax for kind in KINDS.values()), *PRESETS]
     [
         ({"x": np.ones(32)}, TypeError, "x must be a torch.Tensor, not ndarray"),
         ({"x": X.to_sparse()}, TypeError, "x must be a dense tensor, not torch.sparse_coo"),
-        (
-            {"x": X.int()},
-            TypeError,
-            "x must be float32, float16, bfloat16 or float64, not int32",
-        ),
+        ({"x": X.int()}, TypeError, "x must be float32, float16, bfloat16 or float64, not int32"),
         (
             {"x": torch.full((32,), 0.1, dtype=torch.float64)},
             ValueError,

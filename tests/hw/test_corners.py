@@ -102,6 +102,14 @@ def test_corners(corners):
     corners()
 
 
+def fails(corners):
+    """Corners find a wrong unit."""
+    evaluator_of.cache_clear()
+    with pytest.raises(AssertionError):
+        corners()
+    evaluator_of.cache_clear()
+
+
 def _wrong_stop(place, stuck):
     """One place at which normalising stops is wrong: never, or for exponents far above too."""
     right = float_round.stop_of
@@ -118,10 +126,7 @@ def _wrong_stop(place, stuck):
 def test_a_block_of_zeros_finds_a_wrong_stop(place, stuck, monkeypatch):
     """Two mutants that bulk runs of some 20,000 did not meet."""
     monkeypatch.setattr(float_round, "stop_of", _wrong_stop(place, stuck))
-    evaluator_of.cache_clear()
-    with pytest.raises(AssertionError):
-        zero_blocks()
-    evaluator_of.cache_clear()
+    fails(zero_blocks)
 
 
 def _wrong_range(start, count):
@@ -141,10 +146,7 @@ def _wrong_range(start, count):
 def test_a_cancelled_sum_finds_wrong_stops(start, count, monkeypatch):
     """Stops of 16 exponents are missing; sometimes the next 16 exponents have them."""
     monkeypatch.setattr(float_round, "stop_of", _wrong_range(start, count))
-    evaluator_of.cache_clear()
-    with pytest.raises(AssertionError):
-        cancelled()
-    evaluator_of.cache_clear()
+    fails(cancelled)
 
 
 @breaks(AlignShifter)
@@ -157,10 +159,7 @@ def deaf_to_a_digit(shifter, m):
 def test_a_single_product_finds_a_lost_sticky_bit(monkeypatch):
     """Only a flag shows this error."""
     deaf_to_a_digit(monkeypatch)
-    evaluator_of.cache_clear()
-    with pytest.raises(AssertionError):
-        single_products()
-    evaluator_of.cache_clear()
+    fails(single_products)
 
 
 @pytest.mark.parametrize("digit", [0, 1, 2])
@@ -174,7 +173,4 @@ def test_a_tie_finds_a_wrong_place_of_small_sums(digit, monkeypatch):
                 m.d.comb += normalizer.result.eq(normalizer.value << places[:4])
 
     breaks(Normalizer)(wrong)(monkeypatch)
-    evaluator_of.cache_clear()
-    with pytest.raises(AssertionError):
-        decided()
-    evaluator_of.cache_clear()
+    fails(decided)

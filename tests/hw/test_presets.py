@@ -129,8 +129,7 @@ def promoted_work(name: str, lanes: int, lengths: list[int]) -> Work:
 
 
 @pytest.mark.parametrize(
-    ("name", "lanes"),
-    some([("hopper-promoted", 4), ("hopper-promoted", 32), ("hopper-mx", 8)], 2),
+    ("name", "lanes"), some([("hopper-promoted", 4), ("hopper-promoted", 32), ("hopper-mx", 8)], 2)
 )
 def test_promotion_groups(name, lanes):
     """Products shorter than, as long as and longer than 128 (32) elements, in every order: a

@@ -28,8 +28,7 @@ ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 
 
 @pytest.mark.parametrize(
-    ("nonfinite", "source", "rounding"),
-    some(product(["poison", "element"], SOURCES, ROUNDINGS), 2),
+    ("nonfinite", "source", "rounding"), some(product(["poison", "element"], SOURCES, ROUNDINGS), 2)
 )
 @pytest.mark.contract("Q3", "Q4", "Q5")
 def test_every_format_and_rule(source, rounding, nonfinite):
@@ -73,8 +72,7 @@ def test_every_bfloat16_as_amax(fmt):
 
 
 @pytest.mark.parametrize(
-    ("rounding", "fmt"),
-    some(product(["nearest_even", "stochastic"], ["e4m3", "e5m2", "int8"]), 2),
+    ("rounding", "fmt"), some(product(["nearest_even", "stochastic"], ["e4m3", "e5m2", "int8"]), 2)
 )
 def test_subnormal_floats(fmt, rounding):
     """Blocks whose values are all below 2^-110: E8M0's lower end, and normalisation in lanes."""
@@ -180,8 +178,7 @@ def test_every_boundary_of_e4m3_scales():
 
 
 @pytest.mark.parametrize(
-    ("rounding", "nonfinite", "source"),
-    some(product(ROUNDINGS, ["element", "poison"], SOURCES), 4),
+    ("rounding", "nonfinite", "source"), some(product(ROUNDINGS, ["element", "poison"], SOURCES), 4)
 )
 @pytest.mark.contract("S16")
 def test_micro_exponents(source, nonfinite, rounding):

@@ -61,11 +61,7 @@ STREAMS = {
         ),
         (
             CHOICE,
-            {
-                "in_values": ("input", 64),
-                "out_codes": ("output", 24),
-                "out_mode": ("output", 2),
-            },
+            {"in_values": ("input", 64), "out_codes": ("output", 24), "out_mode": ("output", 2)},
         ),
     ],
     ids=str,

@@ -107,8 +107,7 @@ def test_multiply_gathers_the_specials_of_each_step():
 
 
 @pytest.mark.parametrize(
-    ("formats", "fraction_bits"),
-    [*some(product(FORMATS, [0, 13]), 3), ("e4m3", 7), ("e5m2", 30)],
+    ("formats", "fraction_bits"), [*some(product(FORMATS, [0, 13]), 3), ("e4m3", 7), ("e5m2", 30)]
 )
 def test_sections_of_aligned(formats, fraction_bits):
     config = DotConfig(formats=formats, lanes=4, accumulator=f"aligned:{fraction_bits}")

@@ -19,13 +19,7 @@ from mxdot.hw import generate
 from mxdot.hw.verilog import default_top
 from mxdot.model import accumulator
 from mxdot.model.pipeline.delays import DELAYS
-from mxdot.model.units import (
-    DotConfig,
-    DotQuantizeConfig,
-    MatmulConfig,
-    QuantizeConfig,
-    UnitConfig,
-)
+from mxdot.model.units import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig, UnitConfig
 from verilog_text import KINDS, QUICK, WAIVERS, check_lint, check_names, generated, warnings
 
 CHAPTER = (Path(__file__).parents[2] / "docs" / "dot-unit.md").read_text(encoding="utf-8")

@@ -12,10 +12,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from compare import FULL, generator
-from small_circuits import (
-    DESIGNS,
-    Functions,
-)
+from small_circuits import DESIGNS, Functions
 from verilog_bench import Around, differences
 from verilog_text import check_lint, check_names
 
@@ -89,10 +86,7 @@ class Lookup(wiring.Component):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: One(lambda a, b: a // (b + 1)),
-            "operators must be known to the writer, not $",
-        ),
+        (lambda: One(lambda a, b: a // (b + 1)), "operators must be known to the writer, not $"),
         (lambda: One(lambda a, b: a.bit_select(b, 2)), "parts must be cut out of unsigned values"),
         (lambda: Lookup("comb", []), "ports of words must be clocked, with one enable"),
         (lambda: Lookup("sync", [0, 1]), "memories must start with zeros, not as words"),

@@ -4,7 +4,7 @@ Each dot product draws one class of operands, one of scales and one of running v
 vectorised NumPy over an explicit Generator: the same generator state gives the same cases.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -295,6 +295,18 @@ def random_cases(
         MXArray(b.reshape(n, blocks * k), scale_b, fmt_b, k),
         c,
     )
+
+
+def cases_of_each_class(
+    rng: np.random.Generator, formats: tuple[str, str], n: int, blocks: int, k: int
+) -> Iterator[Cases]:
+    """Random cases of each class of operands, scales and running values alone."""
+    for name in OPERANDS:
+        yield random_cases(rng, formats, n, blocks, k, operands=[name])
+    for name in SCALES:
+        yield random_cases(rng, formats, n, blocks, k, operands=["wide"], scales=[name])
+    for name in RUNNING:
+        yield random_cases(rng, formats, n, blocks, k, operands=["wide"], running=[name])
 
 
 def first_sums(

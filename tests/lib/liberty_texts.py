@@ -1,4 +1,6 @@
-"""Liberty libraries, written by hand."""
+"""Liberty libraries and netlists of their cells, written by hand."""
+
+from mxdot.util.yosys import Cell, Netlist
 
 SMALL = """
 /* a library, with what real ones have: comments, continued lines, missing semicolons */
@@ -79,3 +81,20 @@ library (hand) {{
   }}
 }}
 """
+
+
+def numbered_netlist(cells, inputs="a b", outputs="y"):
+    """Cells as `INV A=a Y=y`; nets are numbers, which are returned too."""
+    numbers = {}
+
+    def net(name):
+        return name if name in "01" else numbers.setdefault(name, len(numbers) + 2)
+
+    made = []
+    for index, line in enumerate(cells):
+        kind, *pins = line.split()
+        pairs = dict(pin.split("=") for pin in pins)
+        made.append(Cell(f"c{index}", kind, {pin: [net(name)] for pin, name in pairs.items()}))
+    ports = {name: ("input", [net(name)]) for name in inputs.split()}
+    ports |= {name: ("output", [net(name)]) for name in outputs.split()}
+    return Netlist("m", ports, made), numbers

@@ -15,7 +15,6 @@ def operands(rng, rows, in_features, out_features, device="cpu"):
 
 
 def layer_of(weight, recipe, bias=False):
-    """A layer with a copy of `weight`."""
     layer = MXLinear(weight.shape[1], weight.shape[0], bias, weight.device, recipe=recipe)
     layer.weight = torch.nn.Parameter(weight.clone())
     return layer

@@ -195,7 +195,6 @@ class Scope:
         return self.places[net.cell][net.bit]
 
     def sources(self, net: Net) -> "Iterator[tuple[Scope, Net]]":
-        """The nets that `net` is computed from."""
         alias = self.alias(net)
         if alias is not None:
             return iter([alias])

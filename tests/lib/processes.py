@@ -1,7 +1,7 @@
 """Processes that a process has started, and their ends."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 
@@ -24,17 +24,23 @@ def descendants(root: int) -> set[int]:
 
 
 def alive(pid: int) -> bool:
+    """Whether a process is there and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-def ended(pids: Collection[int]) -> bool:
-    """Whether all of them are gone, at the latest after some seconds."""
-    end = time.monotonic() + 20
-    while any(map(alive, pids)):
+def comes(condition: Callable[[], bool], limit: float = 30.0) -> bool:
+    """Whether `condition` is true, at the latest after `limit` seconds."""
+    end = time.monotonic() + limit
+    while not condition():
         if time.monotonic() > end:
             return False
         time.sleep(0.05)
     return True
+
+
+def ended(pids: Collection[int], limit: float = 20.0) -> bool:
+    """Whether all of them are gone, at the latest after `limit` seconds."""
+    return comes(lambda: not any(map(alive, pids)), limit)

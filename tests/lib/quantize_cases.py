@@ -46,13 +46,17 @@ def edge_amax(fmt):
     return points[(points > 0) & np.isfinite(points)]
 
 
+def edge_blocks(rng, fmt):
+    """Blocks of 4 with these maxima, of either sign."""
+    amax = edge_amax(fmt)
+    with np.errstate(under="ignore"):
+        others = (amax[:, None] * rng.uniform(-1, 1, (len(amax), 3))).astype(np.float32)
+    signed = amax * rng.choice([-1, 1], len(amax)).astype(np.float32)
+    return np.concatenate([others, signed[:, None]], axis=1)
+
+
 def model_quantize_block(
-    bits: list[int],
-    fmt: str,
-    rule: str,
-    rounding: str,
-    policy: str,
-    words: list[int] | None = None,
+    bits: list[int], fmt: str, rule: str, rounding: str, policy: str, words: list[int] | None = None
 ) -> tuple[int, list[int]]:
     """`quantize_block` of the rational oracle by `mxdot.model.quantize`."""
     made = quantize(

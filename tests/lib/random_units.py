@@ -124,7 +124,6 @@ def integer(rng: random.Random) -> DotConfig:
 
 
 def quantizer(rng: random.Random) -> QuantizeConfig:
-    """A quantiser."""
     block, rounding = rng.choice(LANES), rng.choice(ROUNDINGS)
     return QuantizeConfig(
         rng.sample([*NARROW, *SCHEME_INTEGERS], rng.choice([1, 1, 2, 3, 7])),

@@ -27,7 +27,6 @@ _OPERATORS = {
     **dict.fromkeys(("==", "!=", "<", ">", "<=", ">="), ("int", "bool")),
     **dict.fromkeys(("&", "|"), ("bool", "bool")),
 }
-_KEYWORDS = ("val", "function", "let", "default", "$include")
 
 
 def _shl(x: int, count: int) -> int:

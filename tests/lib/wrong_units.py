@@ -26,7 +26,8 @@ from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import default_top, generate, modules_of
 from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.unit import UnitResult, run_unit
+from mxdot.sim.engine.regression import run_unit
+from mxdot.sim.engine.unit import UnitResult
 
 When = Callable[[Module], Value]
 """Whether a unit is wrong, for statements of this module."""

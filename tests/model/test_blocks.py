@@ -84,18 +84,15 @@ def test_dtypes_refused():
         with pytest.raises(TypeError, match=match):
             quantize(x, "e4m3", block_size=1)
     with pytest.raises(
-        ValueError,
-        match=r"^x of dtype float64 must hold float32 values, not 0\.1: astype",
+        ValueError, match=r"^x of dtype float64 must hold float32 values, not 0\.1: astype"
     ):
         quantize([1.0, 0.1, 0.2, 0.3], "e4m3", block_size=4)  # the first
     with pytest.raises(
-        ValueError,
-        match=r"^x of dtype float64 must hold float32 values, not 1e\+300: astype",
+        ValueError, match=r"^x of dtype float64 must hold float32 values, not 1e\+300: astype"
     ):
         quantize([1e300], "e4m3", block_size=1)
     with pytest.raises(
-        ValueError,
-        match=r"^x of dtype float64 must hold float32 values, not 1e-50: astype",
+        ValueError, match=r"^x of dtype float64 must hold float32 values, not 1e-50: astype"
     ):
         quantize([1e-50], "e4m3", block_size=1)
 

@@ -6,7 +6,7 @@ format. `MXDOT_FULL=1` takes 100,000 for every combination of both. `MXDOT_SEED=
 
 import pytest
 
-from cases import OPERANDS, RUNNING, SCALES, random_cases
+from cases import cases_of_each_class, random_cases
 from compare import FULL, check, generator
 from mxdot.model import PRESETS, accumulator
 
@@ -113,12 +113,8 @@ def test_every_class_alone(text):
     """Each class of operands, scales and running values: short runs that name what breaks."""
     pair = ("int8", "int8") if text == "int32" else ("e5m2", "e5m2")
     rng = generator("class", text)
-    for name in OPERANDS:
-        check(random_cases(rng, pair, 60, 2, 4, operands=[name]), text)
-    for name in SCALES:
-        check(random_cases(rng, pair, 60, 2, 4, operands=["wide"], scales=[name]), text)
-    for name in RUNNING:
-        check(random_cases(rng, pair, 60, 2, 4, operands=["wide"], running=[name]), text)
+    for cases in cases_of_each_class(rng, pair, 60, 2, 4):
+        check(cases, text)
 
 
 @pytest.mark.parametrize(

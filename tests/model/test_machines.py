@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from amd_facts import FACTS, cases_of
-from cases import OPERANDS, RUNNING, SCALES, random_cases
+from cases import cases_of_each_class, random_cases
 from compare import FULL, check, generator
 from mxdot.compare.accuracy import evaluate
 from mxdot.model import (
@@ -70,12 +70,8 @@ def test_every_class_alone(text):
     pair = pairs_of(text)[0] if text in MACHINES else ("e5m2", "e5m2")
     rng = generator("machines class", text)
     count = 200 if FULL else 10
-    for name in OPERANDS:
-        check(random_cases(rng, pair, count, 2, 8, operands=[name]), text)
-    for name in SCALES:
-        check(random_cases(rng, pair, count, 2, 8, operands=["wide"], scales=[name]), text)
-    for name in RUNNING:
-        check(random_cases(rng, pair, count, 2, 8, operands=["wide"], running=[name]), text)
+    for cases in cases_of_each_class(rng, pair, count, 2, 8):
+        check(cases, text)
 
 
 @pytest.mark.contract("M10")

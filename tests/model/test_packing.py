@@ -91,7 +91,6 @@ def test_refusals():
     with pytest.raises(TypeError, match=r"^codes must have dtype uint8, not float32$"):
         pack(np.zeros(2, np.float32), "e2m1")
     with pytest.raises(
-        ValueError,
-        match=r"^fmt must be one of e4m3, .*, not 'fp4'; a scheme of schemes",
+        ValueError, match=r"^fmt must be one of e4m3, .*, not 'fp4'; a scheme of schemes"
     ):
         pack(codes(1, 0), "fp4")

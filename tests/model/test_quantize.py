@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compare import generator, repeat_command
 from mxdot.model import FORMATS, quantize, unscaled
-from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
+from quantize_cases import POLICIES, ROUNDINGS, RULES, edge_blocks, random_blocks, with_nonfinite
 from rational import formats as rational_formats
 
 
@@ -56,12 +56,7 @@ def test_random_blocks(fmt, rule, rounding):
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.contract("Q2", "Q3", "Q4", "Q5", "Q13")
 def test_boundaries_of_amax(fmt, rule):
-    amax = edge_amax(fmt)
-    rng = generator("amax", fmt, rule)
-    with np.errstate(under="ignore"):
-        others = (amax[:, None] * rng.uniform(-1, 1, (len(amax), 3))).astype(np.float32)
-    signed = amax * rng.choice([-1, 1], len(amax)).astype(np.float32)
-    blocks = np.concatenate([others, signed[:, None]], axis=1)
+    blocks = edge_blocks(generator("amax", fmt, rule), fmt)
     for rounding in ("nearest_even", "toward_zero"):
         check(blocks, fmt, rule, rounding, "poison")
 

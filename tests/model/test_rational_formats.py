@@ -11,15 +11,7 @@ from format_codes import ML_DTYPES
 from rational import formats as rational_formats
 from rational.by_hand import INF, MAX_FINITE, MINUS_INF, bits
 from rational.dot import NAN
-from rational.formats import (
-    FORMATS,
-    Status,
-    decode,
-    encode,
-    encode_float32,
-    round_float32,
-    value,
-)
+from rational.formats import FORMATS, Status, decode, encode, encode_float32, round_float32, value
 
 OF_ML_DTYPES = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 

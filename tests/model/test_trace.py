@@ -49,7 +49,6 @@ def finite_trace(text, fmt="e5m2", n=300, blocks=2, k=32):
 
 
 def each(function, array) -> NDArray[np.object_]:
-    """`function` of every element."""
     return np.array(np.frompyfunc(function, 1, 1)(array), np.object_)
 
 

@@ -29,7 +29,6 @@ def finite(fmt: ElementFormat) -> np.ndarray:
 
 @cache
 def largest(fmt: ElementFormat) -> Fraction:
-    """The largest magnitude."""
     return Fraction(float(np.abs(finite(fmt)).max()))
 
 

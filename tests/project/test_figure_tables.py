@@ -24,11 +24,7 @@ def cells(table):
 
 
 def dbs(accumulator, of_format, total):
-    return {
-        "sqnr_accumulator_db": accumulator,
-        "sqnr_format_db": of_format,
-        "sqnr_total_db": total,
-    }
+    return {"sqnr_accumulator_db": accumulator, "sqnr_format_db": of_format, "sqnr_total_db": total}
 
 
 def test_the_smallest_f_goes_on_to_meet_the_aim(tmp_path):

@@ -13,7 +13,6 @@ from wheel import PACKAGES, ROOT, build_wheel
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """The wheel, unpacked."""
     folder = tmp_path_factory.mktemp("unpacked")
     with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("source"))) as archive:
         archive.extractall(folder)

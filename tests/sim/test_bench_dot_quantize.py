@@ -96,11 +96,7 @@ def test_a_right_unit_passes(simulation_dir, tmp_path):
 
 @pytest.mark.parametrize(
     ("wrong", "what"),
-    [
-        (late_scale, "scale differs"),
-        (frozen_words, "codes differ"),
-        (dropped_bit, "codes differ"),
-    ],
+    [(late_scale, "scale differs"), (frozen_words, "codes differ"), (dropped_bit, "codes differ")],
 )
 def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
     """In bulk mode; the bench of cycles, too, as one of them shows."""

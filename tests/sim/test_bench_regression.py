@@ -21,18 +21,20 @@ from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.engine import regression, regression_units, stream_unit
 from mxdot.sim.engine.job import CycleReport, Failure, UnitJob
-from mxdot.sim.engine.merge import HITS, merge_coverage
 from mxdot.sim.engine.regression import (
     QUICK_TRAFFIC,
     TRAFFIC,
     Settings,
+    UnitTask,
     random_seed,
     run_regression,
+    run_unit,
     select,
+    unit_processes,
 )
 from mxdot.sim.engine.regression_units import Unit
-from mxdot.sim.engine.task import UnitTask, unit_processes
-from mxdot.sim.engine.unit import UnitResult, run_unit
+from mxdot.sim.engine.summary import HITS, merge_coverage
+from mxdot.sim.engine.unit import UnitResult
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import unit as matmul_unit
 from mxdot.util.jobs import results

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from here import HERE
+from here import HERE, share_builds
 from mxdot.model import DotConfig
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.regression import Settings, run_regression
@@ -27,22 +27,13 @@ SMALL = [
 SCRIPT = """
 import sys
 from pathlib import Path
-from mxdot.sim.engine.regression import Settings, run_regression
-from mxdot.sim.engine.task import unit_processes
+from mxdot.sim.engine.regression import Settings, run_regression, unit_processes
 from test_bench_resume import SMALL
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     run_regression(SMALL, Settings(traffic=50, directory=folder), unit_processes(1))
 """
-
-
-def share_builds(directory: Path, simulation_dir: Path) -> None:
-    """Units of a regression in `directory` are built where other tests find them."""
-    builds = (simulation_dir / "runs").resolve()
-    builds.mkdir(parents=True, exist_ok=True)
-    directory.mkdir(exist_ok=True)
-    (directory / "builds").symlink_to(builds)
 
 
 @contextmanager
@@ -71,7 +62,7 @@ def names(directory: Path) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_run_goes_on(tmp_path, simulation_dir, number, capsys, monkeypatch):
     directory = tmp_path / "sim"
-    share_builds(directory, simulation_dir)
+    share_builds(directory, simulation_dir / "runs")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     places = [str(Path(__file__).parent), *filter(None, sys.path)]
@@ -120,7 +111,7 @@ def test_a_killed_run_goes_on(tmp_path, simulation_dir, number, capsys, monkeypa
 
 
 def test_units_that_failed_run_again(tmp_path, simulation_dir, capsys, monkeypatch):
-    share_builds(tmp_path, simulation_dir)
+    share_builds(tmp_path, simulation_dir / "runs")
     units, asked = SMALL[:3], []
     told = regression.results
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from here import HERE
+from here import HERE, share_builds
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
 from mxdot.model.units.matmul.config import MatmulConfig
@@ -26,9 +26,7 @@ UNITS: list[UnitConfig] = [
 @pytest.fixture
 def directory(tmp_path, simulation_dir):
     """A directory for runs, whose units are built where other tests find them."""
-    builds = (simulation_dir / "runs").resolve()
-    builds.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "builds").symlink_to(builds)
+    share_builds(tmp_path, simulation_dir / "runs")
     return tmp_path
 
 

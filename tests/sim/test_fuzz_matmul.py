@@ -27,10 +27,7 @@ writes = st.tuples(st.just("write"), places, words, st.integers(0, 15))
 reads = st.tuples(st.just("read"), places)
 starts = st.tuples(st.just("start"), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 beats = st.tuples(
-    st.just("beat"),
-    st.sampled_from(list(CONFIG.inputs)),
-    st.integers(0, 2**64 - 1),
-    st.booleans(),
+    st.just("beat"), st.sampled_from(list(CONFIG.inputs)), st.integers(0, 2**64 - 1), st.booleans()
 )
 
 

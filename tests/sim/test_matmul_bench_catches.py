@@ -231,12 +231,7 @@ def test_wrong_units_are_caught(wrongs, messages, simulation_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "results"),
-    [
-        (one_result_for_all, 20),
-        (groups_of_three, 50),
-        (one_running_value, 20),
-    ],
+    ("wrong", "results"), [(one_result_for_all, 20), (groups_of_three, 50), (one_running_value, 20)]
 )
 def test_wrong_results_are_caught_in_bulk(wrong, results, simulation_dir, tmp_path):
     options = {"traffic": 0, "bulk": results}

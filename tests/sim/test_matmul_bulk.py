@@ -215,26 +215,25 @@ def test_random_operands(small, capsys):
     assert "random: 3 x 10 by 10 x 2, 6 results: every bit" in capsys.readouterr().out
 
 
-def test_a_layer_with_a_wrong_result_fails(small, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("result_error", "flags_error", "message"),
+    [
+        (1, 0, "30 results: 1 are WRONG"),
+        (0, 1, "every bit is the model's, FLAGS are 0"),
+    ],
+)
+def test_a_layer_that_is_wrong_fails(
+    result_error, flags_error, message, small, monkeypatch, capsys
+):
     def wrong(config, product):
         result, flags = predict(config, product)
         result = result.copy()
-        result[0, 0] += 1
-        return Golden(result, flags)
+        result[0, 0] += result_error
+        return Golden(result, flags ^ flags_error)
 
     monkeypatch.setattr(layers, "predict", wrong)
     assert main(["run-layer", *OPTIONS, "--tensors", str(small)]) == 1
-    assert "30 results: 1 are WRONG" in capsys.readouterr().out
-
-
-def test_a_layer_with_a_wrong_flag_fails(small, monkeypatch, capsys):
-    def wrong(config, product):
-        result, flags = predict(config, product)
-        return Golden(result, flags ^ 1)
-
-    monkeypatch.setattr(layers, "predict", wrong)
-    assert main(["run-layer", *OPTIONS, "--tensors", str(small)]) == 1
-    assert "every bit is the model's, FLAGS are 0" in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def leave(error, parent):

@@ -17,13 +17,7 @@ from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.matmul.unit import bulk_products
 from mxdot.sim.quantize.stimulus import tensor_traffic as quantizer_traffic
 from mxdot.util.data.sets import data_set
-from mxdot.util.data.tensors import (
-    REAL_FILE,
-    code_format,
-    load_array,
-    load_tensors,
-    load_values,
-)
+from mxdot.util.data.tensors import REAL_FILE, code_format, load_array, load_tensors, load_values
 from mxdot.util.keys import data_digest
 
 ALLOWED = (

@@ -165,11 +165,7 @@ WRONG_MODELS = {
         lambda x, bits=23: TOWARD_ZERO(x, 12 if bits == 13 else bits),
         {"hopper", "hopper-promoted", "ada"},
     ),
-    "no odd bit for what a sum lost": (
-        "to_odd",
-        lambda total, error: total,
-        {"exact"},
-    ),
+    "no odd bit for what a sum lost": ("to_odd", lambda total, error: total, {"exact"}),
 }
 TOWARD_ZERO = rounding.toward_zero
 

@@ -17,7 +17,8 @@ from hw_bench import assert_same
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, MXArray, matmul
 from mxdot.sim.bench import bulk
-from mxdot.sim.dot.unit import build_unit, layout, write_records
+from mxdot.sim.dot.unit import DotStream, write_records
+from mxdot.sim.engine.job import UnitJob
 from unit_bench import Run, Work, drive, evaluate
 
 DIRECTORY = Path(__file__).parents[1] / "vectors" / "h200"
@@ -156,7 +157,7 @@ def by_verilator(preset: str, config: DotConfig, directory: Path) -> None:
     """All dot products in one stream."""
     verilog = directory / "mxdot_dot.v"
     verilog.write_text(generate(config))
-    build = build_unit(layout(config), verilog, directory / "build")
+    build = DotStream(UnitJob("h200", config, 0, directory)).build(verilog)
     every = list(cases(preset).values())
     parts = [records(config, one) for one in every]
     columns = map(np.concatenate, zip(*parts, strict=True))

@@ -367,11 +367,7 @@ def test_instances_may_join_nets_of_the_top():
         "n": ("output", [5]),
         "m": ("output", [5]),
     }
-    inner = Netlist(
-        "inner",
-        ports,
-        [Cell("g", "INV", {"A": [2], "Y": [5]})],
-    )
+    inner = Netlist("inner", ports, [Cell("g", "INV", {"A": [2], "Y": [5]})])
     pins: dict[str, list[Bit]] = {"a": [2], "same": [3], "low": [4], "n": [5], "m": [6]}
     top = Netlist(
         "t",

@@ -10,7 +10,8 @@ from mxdot.hw.verilog import generate, modules_of
 from mxdot.model import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.unit import UnitResult, run_unit
+from mxdot.sim.engine.regression import run_unit
+from mxdot.sim.engine.unit import UnitResult
 from mxdot.synth import SynthesisError
 from mxdot.synth.gate_level import gate_level, unit_netlist
 from mxdot.synth.liberty import Library, LibraryCell

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from liberty_texts import LIBRARY
+from liberty_texts import LIBRARY, numbered_netlist
 from mxdot.synth import SynthesisError, tools
 from mxdot.synth.delay_tables import Table
 from mxdot.synth.glitches import TimedNetlist, simulate
@@ -11,7 +11,6 @@ from mxdot.synth.liberty import parse
 from mxdot.synth.opensta import sta_power
 from mxdot.synth.power import clock_tree, power
 from mxdot.synth.static_timing import Surroundings, time_netlist
-from mxdot.util.yosys import Cell, Netlist
 
 POWER = """
 library (hand) {
@@ -59,24 +58,8 @@ library (hand) {
 """
 
 
-def netlist(cells, inputs, outputs="y"):
-    numbers = {}
-
-    def net(name):
-        return name if name in "01" else numbers.setdefault(name, len(numbers) + 2)
-
-    made = []
-    for index, line in enumerate(cells):
-        kind, *pins = line.split()
-        pairs = dict(pin.split("=") for pin in pins)
-        made.append(Cell(f"c{index}", kind, {pin: [net(name)] for pin, name in pairs.items()}))
-    ports = {name: ("input", [net(name)]) for name in inputs.split()}
-    ports |= {name: ("output", [net(name)]) for name in outputs.split()}
-    return Netlist("m", ports, made), numbers
-
-
 def timed(cells, inputs, text=POWER, outputs="y"):
-    design, numbers = netlist(cells, inputs, outputs)
+    design, numbers = numbered_netlist(cells, inputs, outputs)
     library = parse(text, "hand")
     found = TimedNetlist(design, library, time_netlist(design, library))
     return found, {name: found.numbers[net] for name, net in numbers.items()}
@@ -245,7 +228,7 @@ def test_power_by_opensta(report, tmp_path, monkeypatch):
     program.write_text(f"#!/bin/sh\necho \"$@\" > words\ncat <<'END'\n{report}\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv(tools.STA, str(program))
-    design, _ = netlist(["DFF CK=clk D=d Q=y"], "clk d")
+    design, _ = numbered_netlist(["DFF CK=clk D=d Q=y"], "clk d")
 
     def ask():
         return sta_power(

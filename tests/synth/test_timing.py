@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from liberty_texts import LIBRARY
+from liberty_texts import LIBRARY, numbered_netlist
 from mxdot.synth import Flow, SynthesisError, asic, gates, measure, opensta
 from mxdot.synth.delay_tables import Table
 from mxdot.synth.flow import library_of
 from mxdot.synth.liberty import merged, parse
 from mxdot.synth.processes import PROCESSES
 from mxdot.synth.static_timing import Surroundings, time_netlist
-from mxdot.util.yosys import Cell, Netlist
 
 
 @pytest.fixture(scope="module")
@@ -21,21 +20,8 @@ def library():
     return parse(LIBRARY, "hand")
 
 
-def netlist(cells, inputs="a b", outputs="y"):
-    """Cells as `INV A=a Y=y`; nets are numbers behind the scenes."""
-    numbers = {}
-
-    def net(name):
-        return name if name in "01" else numbers.setdefault(name, len(numbers) + 2)
-
-    found = []
-    for index, line in enumerate(cells):
-        kind, *pins = line.split()
-        pairs = dict(pin.split("=") for pin in pins)
-        found.append(Cell(f"c{index}", kind, {pin: [net(name)] for pin, name in pairs.items()}))
-    ports = {name: ("input", [net(name)]) for name in inputs.split()}
-    ports |= {name: ("output", [net(name)]) for name in outputs.split()}
-    return Netlist("m", ports, found)
+def netlist(*texts, **ports):
+    return numbered_netlist(*texts, **ports)[0]
 
 
 @pytest.mark.parametrize(

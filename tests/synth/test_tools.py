@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mxdot.synth import SynthesisError, tools
+from processes import comes, ended
 
 # As Yosys starts ABC: a program that starts another and waits for it, both told by their numbers.
 TOOL = (
@@ -46,33 +45,17 @@ def test_tools_end_with_their_caller(tmp_path, script, number):
     started = running(tmp_path / "log.txt")
     caller.send_signal(number)
     assert caller.wait(timeout=20) != 0
-    wait_until(lambda: not any(alive(process) for process in started), 10)
+    assert ended(started, 10)
 
 
 def test_tools_end_at_their_limit(tmp_path):
     with pytest.raises(SynthesisError, match=r"x on y took longer than 2 s"):
         tools._run([sys.executable, "-c", TOOL], tmp_path, "y", 2, "x", {})
     started = running(tmp_path / "log.txt")
-    wait_until(lambda: not any(alive(process) for process in started), 10)
+    assert ended(started, 10)
 
 
 def running(log: Path) -> list[int]:
     """The processes that TOOL tells, once it has told them."""
-    wait_until(lambda: log.is_file() and log.read_text().endswith("\n"))
+    assert comes(lambda: log.is_file() and log.read_text().endswith("\n"))
     return [int(word) for word in log.read_text().split()]
-
-
-def alive(process: int) -> bool:
-    """Whether a process is there and is no zombie."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-def wait_until(condition: Callable[[], bool], limit: float = 30.0) -> None:
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

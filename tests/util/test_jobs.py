@@ -26,6 +26,7 @@ from mxdot.util.jobs import Backend, DryRun, results, run, run_rows
 from mxdot.util.progress import Remaining, display, duration, show_plan
 from mxdot.util.runs import scratch
 from mxdot.util.store import Outcome, Store
+from processes import alive, comes, ended
 
 
 class Log:
@@ -160,11 +161,11 @@ def test_nothing_is_lost_when_the_run_is_killed(tmp_path, log, store, number):
         # A background job ignores SIGINT, and so do its children unless told otherwise.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    _until(lambda: len(_done(store)) >= 3)
+    assert comes(lambda: len(_done(store)) >= 3)
     process.send_signal(number)
     assert process.wait(timeout=20) != 0
     workers = {int(line.split()[1]) for line in log.read_text().splitlines()}
-    _until(lambda: not any(_alive(worker) for worker in workers))
+    assert ended(workers)
 
     done = _done(store)
     assert 3 <= len(done) < 8
@@ -237,21 +238,6 @@ def test_a_run_killed_before_its_lock_leaves_no_directory(tmp_path, monkeypatch)
 
 def _done(store: Store) -> set[str]:
     return {path.stem.removeprefix("job-") for path in store.directory.glob("job-*.json")}
-
-
-def _until(condition) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def _alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"key": "job-b", "label": ""}', "[]", '{"speed": 3}'])
@@ -374,7 +360,7 @@ def test_a_new_process_for_each_task(log, preload):
     assert all(outcome.ok for _, outcome in results(jobs, processes(2, preload, fresh=True)))
     workers = {line.split()[1] for line in log.read_text().splitlines()}
     assert len(workers) == 4
-    assert not any(_alive(int(worker)) for worker in workers)
+    assert not any(alive(int(worker)) for worker in workers)
 
 
 def test_outcomes_are_plain_json(log, store):

@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow.parquet
 import pytest
 
-from mxdot.util.tables import (
-    flat_columns,
-    lines,
-    records,
-    write_csv,
-    write_json,
-    write_parquet,
-)
+from mxdot.util.tables import flat_columns, lines, records, write_csv, write_json, write_parquet
 
 
 @dataclass

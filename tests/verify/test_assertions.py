@@ -10,7 +10,7 @@ from mxdot.hw.verilog import generate
 from mxdot.hw.verilog.assertions import KNOWN, assertions, names_of, targets_of
 from mxdot.model import DotConfig
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.unit import run_unit
+from mxdot.sim.engine.regression import run_unit
 from mxdot.synth.tools import run_abc
 from mxdot.verify.formal import assertions as formal
 from mxdot.verify.formal.claim import prove

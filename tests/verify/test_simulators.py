@@ -14,8 +14,8 @@ from mxdot.sim.bench.bulk import Field, Layout, read_results, run
 from mxdot.sim.dot.unit import layout, write_records
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.regression import run_unit
 from mxdot.sim.engine.toolchain import BuildError
-from mxdot.sim.engine.unit import run_unit
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.util.yosys import Netlist
 from mxdot.verify.simulators import bitsliced, cxxrtl
@@ -191,10 +191,7 @@ def test_a_port_of_another_width_is_refused():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--simulator", "icarus"],
-            "must be one of verilator, cxxrtl, bitsliced, not 'icarus'",
-        ),
+        (["--simulator", "icarus"], "must be one of verilator, cxxrtl, bitsliced, not 'icarus'"),
         (["--simulator", "cxxrtl", "--waves"], "simulator must be verilator with --waves"),
         (["dot", "--simulator", "cxxrtl", "--traffic", "9"], "verilator with --traffic"),
         (["--simulator", "cxxrtl", "--netlist", "gates"], "verilator with --netlist"),
@@ -223,10 +220,7 @@ endmodule
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (
-            "always @(posedge other) out_valid <= in_valid; assign out_x = in_a;",
-            "by the input clk",
-        ),
+        ("always @(posedge other) out_valid <= in_valid; assign out_x = in_a;", "by the input clk"),
         ("always @(negedge clk) out_valid <= in_valid; assign out_x = in_a;", "by the input clk"),
         ("always @(posedge clk) out_valid <= in_valid; assign out_x = ~(out_x & in_a);", "loop"),
     ],

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Signal
 
+from here import share_builds
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
@@ -32,17 +33,10 @@ QUANTIZER = QuantizeConfig("e4m3", 4)
 STORED = sorted((Path(__file__).parents[1] / "vectors" / "failures").glob("*.json"))
 
 
-def keep_builds(directory, builds):
-    """A soak in `directory` finds those of other tests there."""
-    builds = builds.resolve()
-    builds.mkdir(parents=True, exist_ok=True)
-    (directory / "builds").symlink_to(builds)
-
-
 @pytest.fixture
 def built(simulation_dir, tmp_path):
     """A directory for a soak of right units."""
-    keep_builds(tmp_path, simulation_dir / "soak")
+    share_builds(tmp_path, simulation_dir / "soak")
     (tmp_path / VERILOG).write_text(right_verilog(CONFIG))
     return tmp_path
 
@@ -62,7 +56,7 @@ def soak_right(directory, **options):
 @pytest.fixture
 def soak_wrong(simulation_dir, tmp_path):
     """Runs a soak of the quantiser with one of `WRONG`, which must fail."""
-    keep_builds(tmp_path, simulation_dir / "soak-wrong")
+    share_builds(tmp_path, simulation_dir / "soak-wrong")
 
     def soak_wrong(wrong, **options):
         verilog = chosen_verilog(WRONG, wrong, QUANTIZER, tmp_path)
@@ -73,7 +67,7 @@ def soak_wrong(simulation_dir, tmp_path):
 
 def test_a_failure_becomes_as_small_as_can_be(tmp_path, simulation_dir, capsys):
     """Two products five places apart: that is what the bug needs, and all that is kept."""
-    keep_builds(tmp_path, simulation_dir / "soak-wrong")
+    share_builds(tmp_path, simulation_dir / "soak-wrong")
     verilog = wrong_verilog(off_by_one_shift, CONFIG, tmp_path)
     assert not soak(tmp_path, seed=1, count=2000, verilog=verilog)
     printed = capsys.readouterr().out
@@ -189,7 +183,7 @@ def wrong_beside_a_larger_one(unit, m):
 
 
 def test_of_a_block_of_dot_products_two_are_left(simulation_dir, tmp_path):
-    keep_builds(tmp_path, simulation_dir / "soak-wrong")
+    share_builds(tmp_path, simulation_dir / "soak-wrong")
     config = DotQuantizeConfig(CONFIG, "e4m3", 4)
     verilog = wrong_verilog(wrong_beside_a_larger_one, config, tmp_path)
     assert not soak(tmp_path, config, seed=1, count=3000, verilog=verilog)

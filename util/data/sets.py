@@ -19,14 +19,7 @@ from ...model.errors import cell_text
 from ...model.files import opened
 from ...model.formats import E8M0, ElementFormat
 from .tensors import LARGEST, REAL_FILE, SUFFIXES, Rows, load_tensors, values_of, weight_names
-from .weights import (
-    MOST_WEIGHTS,
-    HeldRows,
-    activations,
-    is_checkpoint,
-    joined,
-    spread_names,
-)
+from .weights import MOST_WEIGHTS, HeldRows, activations, is_checkpoint, joined, spread_names
 
 F32 = NDArray[np.float32]
 Operands = tuple[F32, F32]
@@ -59,7 +52,7 @@ class DataSet:
     )
 
     def operands(self, rng: Generator, count: int, length: int, block: int) -> HeldOperands:
-        """As `draw`, with HeldRows of quantised weights of a checkpoint."""
+        """Operands of `draw`, with HeldRows of quantised weights of a checkpoint."""
         if self.draw_held is None:
             return self.draw(rng, count, length, block)
         return self.draw_held(rng, count, length)

@@ -55,7 +55,7 @@ class HeldRows:
         return len(self.values)
 
     def __str__(self) -> str:
-        """What a unit takes that takes the codes."""
+        """The codes and scales that a unit takes, in words."""
         if self.scale_format is None:
             return f"their {self.format} codes without the scales of whole rows"
         scales = f"their {self.scale_format} scales, one per {self.block} elements"

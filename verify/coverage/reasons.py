@@ -31,7 +31,7 @@ class Reason:
     source: str = ""
 
     def holds(self, unit: str, point: Point, line: str) -> bool:
-        """Whether it is the reason of this point. line: of the Verilog."""
+        """True for the reason of this point. line: of the Verilog."""
         return (
             self.kind == point.kind
             and unit == self.unit

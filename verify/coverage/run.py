@@ -7,8 +7,9 @@ from typing import Any
 
 from ...model.errors import integer
 from ...sim.engine.job import UnitJob
-from ...sim.engine.merge import merge_coverage
-from ...sim.engine.unit import run_unit, verilog_of
+from ...sim.engine.regression import run_unit
+from ...sim.engine.summary import merge_coverage
+from ...sim.engine.unit import verilog_of
 from ...util.files import write_file
 from ...util.runs import scratch
 from ..command import Check, Session, chosen

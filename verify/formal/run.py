@@ -35,17 +35,9 @@ _SECONDS = {
 
 def claims() -> Iterator[Claim]:
     """All claims, in the order of docs/evidence.md."""
-    yield from arithmetic.claims()
-    yield from values.claims()
-    yield from alignment.claims()
-    yield from units.claims()
-    yield from quantisers.claims()
-    yield from choices.claims()
-    yield from software.claims()
-    yield from matmul.claims()
-    yield from facts.claims()
-    yield from netlists.claims()
-    yield from assertions.claims()
+    subjects = (arithmetic, values, alignment, units, quantisers, choices, software, matmul)
+    for subject in (*subjects, facts, netlists, assertions):
+        yield from subject.claims()
 
 
 @dataclass(frozen=True)

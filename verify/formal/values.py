@@ -124,10 +124,7 @@ def loop(most: int, grid: Callable[[Any], Value]) -> Rule:
         nan = (p.in_scale_a == 255) | (p.in_scale_b == 255) | (special & ~infinite)
         want, counts = Signal(32), Signal()
         given = (total <= most) & (total >= -most) & p.in_valid & p.in_ready & ~p.rst
-        m.d.sync += [
-            want.eq(Mux(nan, NAN, Mux(special, c, finite))),
-            counts.eq(given & here),
-        ]
+        m.d.sync += [want.eq(Mux(nan, NAN, Mux(special, c, finite))), counts.eq(given & here)]
         return counts & (p.out_result != want)
 
     return wrong

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...model.units import UnitConfig
 from ...sim.engine.job import UnitJob
-from ...sim.engine.unit import UnitResult, run_unit
+from ...sim.engine.regression import run_unit
+from ...sim.engine.unit import UnitResult
 from ...sim.kinds import kind_of, named
 from ...util.data.tensors import REAL_FILE
 from ..small_units import Unit

@@ -25,7 +25,6 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """Width of the output."""
         return self.parameters.get("Y_WIDTH", self.parameters.get("WIDTH", 1))
 
     def text(self, **changed: str) -> str:

@@ -33,7 +33,6 @@ class Vocabulary:
         self.unit_exponents = np.add.outer(*units).reshape(-1)
 
     def codes(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The codes of pairs."""
         return self._a[index // len(self._b)], self._b[index % len(self._b)]
 
 

@@ -225,10 +225,7 @@ def zero_counts(bench: Bench, fraction_bits: int) -> bool | None:
     if not lower:
         return None
     small = 2.0 ** lower[-1]
-    rows: list[Row] = [
-        {0: (2.0**fmt_a.emax, 0.0), 2: small},
-        {0: (0.0, 2.0**fmt_b.emax), 2: small},
-    ]
+    rows: list[Row] = [{0: (2.0**fmt_a.emax, 0.0), 2: small}, {0: (0.0, 2.0**fmt_b.emax), 2: small}]
     return bool((bench(rows) != small).any())
 
 

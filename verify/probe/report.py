@@ -80,7 +80,6 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
         yield f"{self.unit}, {self.formats}"
         if self.places is not None:
             yield f"  steps take places  {' '.join(map(str, self.places))}"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...sim.engine.job import UnitJob
+from ...sim.engine.regression import UnitTask, unit_processes
 from ...sim.engine.regression_units import Unit
 from ...sim.engine.stream_unit import StallChances
-from ...sim.engine.task import UnitTask, unit_processes
 from ...sim.engine.toolchain import find_tools
 from ...sim.engine.unit import UnitResult
 from ...sim.engine.verilator import SimulationError

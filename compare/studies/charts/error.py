@@ -7,16 +7,7 @@ from ....util.charts import Picture
 from ....util.charts.layers import axis, level, lines, panel, points, slope
 from ....util.charts.palette import GREY, family
 from ..rows import Row, number
-from .common import (
-    Decibels,
-    by_format,
-    colours_of,
-    curves,
-    distinct,
-    each_unit,
-    legend,
-    mark,
-)
+from .common import Decibels, by_format, colours_of, curves, distinct, each_unit, legend, mark
 from .labels import Axis, labels
 
 FRACTION_BITS = "SQNR of the accumulator alone."
@@ -91,10 +82,7 @@ def _fraction_bits_panel(name: str, rows: Sequence[Row], colours: dict[str, str]
     scale = Decibels([*values, *limits])
     fraction_bits = {row.accumulator: bits(row.accumulator) or 0 for row in rows}
     marks = [
-        (
-            row,
-            mark(row, fraction_bits[row.accumulator], scale.at(row.sqnr_accumulator_db), colours),
-        )
+        (row, mark(row, fraction_bits[row.accumulator], scale.at(row.sqnr_accumulator_db), colours))
         for row in _unique(rows)
     ]
     layers = []

@@ -246,7 +246,6 @@ class MatmulConfig(ComposedUnitConfig):
 
     @property
     def name(self) -> str:
-        """See `UnitConfig.name`."""
         parts = ["matmul", f"{self.rows}x{self.columns}x{self.depth}"]
         sides = (*self.inputs, "c")
         widths = [self.stream_bytes(side) for side in sides]

@@ -107,27 +107,18 @@ def test_fixed_by_hand():
     assert bound(accumulator("fixed:32:-5"), terms)[0] == pytest.approx(2**-5, rel=1e-3)
 
 
-def test_saturation_without_need_is_caught(monkeypatch):
+@pytest.mark.parametrize(
+    ("rule", "claim", "name"), [("fixed:16:-6", 1.0, "saturated"), ("exact", np.inf, "overflow")]
+)
+def test_saturation_or_overflow_without_need_is_caught(rule, claim, name, monkeypatch):
     from mxdot.compare.accuracy import evaluation as module
 
     _, given = one_product([0x38, 0, 0, 0], [0x38, 0, 0, 0], 127)
-    rule = accumulator("fixed:16:-6")
-    assert measure(rule, given)["bound_ok"]
-    claims = np.array([1.0], np.float32), np.array([True])
+    assert measure(accumulator(rule), given)["bound_ok"]
+    claims = np.array([claim], np.float32), np.array([name == "saturated"])
     monkeypatch.setattr(module, "run", lambda *_: claims)
-    got = measure(rule, given)
-    assert got["saturated"] == 1
-    assert got["bound_ok"] is False
-
-
-def test_overflow_without_need_is_caught(monkeypatch):
-    from mxdot.compare.accuracy import evaluation as module
-
-    _, given = one_product([0x38, 0, 0, 0], [0x38, 0, 0, 0], 127)
-    claims = np.array([np.inf], np.float32), np.array([False])
-    monkeypatch.setattr(module, "run", lambda *_: claims)
-    got = measure(accumulator("exact"), given)
-    assert got["overflow"] == 1
+    got = measure(accumulator(rule), given)
+    assert got[name] == 1
     assert got["bound_ok"] is False
 
 

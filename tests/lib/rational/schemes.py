@@ -358,7 +358,6 @@ def factor(element: str, code: int, zero: int | None, shift: int) -> Factor:
 
 
 def row_of(array, i: int) -> Row:
-    """Row i of a ScaledArray."""
     scheme = array.scheme
     rows, columns = array.codes.shape
     sizes = [

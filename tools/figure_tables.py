@@ -161,7 +161,7 @@ IN_NETWORKS = (
     *(f"aligned:{f}" for f in (3, 4, 5, 6, 7, 8, 10, 13)),
     *("hopper", "exact", "bfloat16", "float32"),
 )
-"""Columns of the table; the picture has more."""
+"""Rows of the table; the picture has more."""
 MEASURES = (
     ("perplexity", "perplexity of the language model", 3),
     ("sqnr_db", "SQNR of the encoder, dB", 1),
@@ -175,14 +175,14 @@ def perplexity(out: Path) -> str:
     missing = [name for name in IN_NETWORKS if name not in found]
     if missing:
         raise ValueError(f"perplexity.csv must have {', '.join(missing)}")
-    lines = [
-        [says, *(_number(found[name][column], digits) for name in IN_NETWORKS)]
-        for column, says, digits in MEASURES
-    ]
-    missed = [f"{mhz} MHz" if (mhz := found[name]["reached_mhz"]) else "-" for name in IN_NETWORKS]
-    lines.append(["clock reached instead", *missed])
-    names = [f"`{name}`" if found[name]["area"] else name for name in IN_NETWORKS]
-    return markdown(["", *names], lines)
+    lines = []
+    for name in IN_NETWORKS:
+        line = found[name]
+        clock = f"{line['reached_mhz']} MHz" if line["reached_mhz"] else "-"
+        numbers = [_number(line[column], digits) for column, _, digits in MEASURES]
+        lines.append([f"`{name}`" if line["area"] else name, *numbers, clock])
+    header = ["accumulator", *(says for _, says, _ in MEASURES), "clock reached instead"]
+    return markdown(header, lines)
 
 
 # Schemes ------------------------------------------------------------------------------------------

@@ -73,8 +73,8 @@ class DotUnit(wiring.Component):
                     carry, count, normalize, round (float_loop.py)
     aligned:F       largest; offset; align: k terms of F + 2 (INT8: 3) bits; compress; sum: two
                     rows of F + 5 + log2 k; cut: 24 digits, RZ (where sums have more); the loop
-    fused:F,        largest; then per step join: emax with s and c, terms as above and c in F + 1
-    presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
+    fused, presets  largest; then per step join: emax with s and c, terms as above and c in F + 1
+                    bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
     mxf4nvf4        gather: exact sums of groups; factor: times the scales; as fused, with groups
                     for products, the exponents of their scales for theirs
     floored:F:G     largest; truncate: k terms of F + 2 bits, RZ; gather: their sums; halves: of
@@ -84,8 +84,8 @@ class DotUnit(wiring.Component):
     float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE. Steps of a
                     machine are beats, as those of `exact`; flushed: subnormal results are zeros
     float16, ...:R  as without R; narrow: the caller's c in R, RNE; c' and its way round in R
-    int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
-    results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
+    to integers     sum; correct: zero points and integer scales (if asked); accumulate: INT32,
+                    saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     F:scale         as integer results; float: the sum to float32, RNE; rescale: x a float32,
                     exact; round: RNE; convert: to F
     ==============  ===========================================================================

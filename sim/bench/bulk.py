@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.verilator import Build, SimulationError
+from ..engine.verilator import ANY, Build, SimulationError
 
 
 class Field(NamedTuple):
@@ -163,6 +163,7 @@ def run(
     gap: int = 0,
     stall: int = 0,
     seed: int = 1,
+    start: int = ANY,
     timeout: int = 10_000,
     waves: Path | None = None,
     time_limit: float | None = None,
@@ -170,8 +171,9 @@ def run(
     """Streams the records through the unit in a build of the bench top.
 
     `gap` and `stall` are the chances, in 1/256 per cycle, that the input is withheld and that the
-    output is not taken. SimulationError when the unit makes no transfer for `timeout` cycles, or
-    when a file is unusable. The log is kept next to the results.
+    output is not taken; `start` is what registers start with in Verilator. SimulationError when
+    the unit makes no transfer for `timeout` cycles, or when a file is unusable. The log is kept
+    next to the results.
     """
     check_chances(gap, stall)
     if not isinstance(build, Build):
@@ -193,6 +195,7 @@ def run(
         gap=gap,
         stall=stall,
         seed=seed,
+        start=start,
         timeout=timeout,
         waves=waves,
         time_limit=time_limit,
@@ -216,6 +219,7 @@ def simulate(
     gap: int,
     stall: int,
     seed: int,
+    start: int = ANY,
     timeout: int,
     waves: Path | None,
     time_limit: float | None,
@@ -230,6 +234,7 @@ def simulate(
         path.with_name(f"{path.name}.log"),
         {f"bulk_{name}": value for name, value in options.items()},
         seed=seed,
+        start=start,
         waves=waves,
         time_limit=time_limit,
     )

@@ -229,12 +229,14 @@ def fading(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Only c, with fractions around the halfway points of narrower results."""
+    """Only c, with fractions around the halfway points of narrower results: one digit decides."""
     a, b = target.signed_zeros(rng, n, 1)
     fraction_bits = np.array([7, 10, 13, 23])[rng.integers(0, 4, n)]
     discarded = 23 - fraction_bits
     half = np.where(discarded > 0, 1 << np.maximum(discarded - 1, 0), 0)
-    fraction = (rng.integers(0, 2**23, n) >> discarded << discarded) + half + rng.integers(-1, 2, n)
+    place = np.where(rng.random(n) < 0.5, 0, rng.integers(0, np.maximum(discarded - 1, 1)))
+    fraction = (rng.integers(0, 2**23, n) >> discarded << discarded) + half
+    fraction += rng.integers(-1, 2, n) << place
     near = np.array([-127, -126, -25, -24, -15, -14, 15, 16, 127])[rng.integers(0, 9, n)]
     exponent = np.where(rng.random(n) < 0.5, near, rng.integers(-30, 31, n))
     c = float_bits(rng.integers(0, 2, n), exponent, fraction)

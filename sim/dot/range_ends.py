@@ -60,7 +60,8 @@ def below(target: Target, rng: Generator, n: int) -> list[Batch]:
     running = target.config.accumulator.running
     low, high = target.pairs.limits
     scales = split_scale(rng, np.resize(_scales_below(target), n)[:, None])
-    fraction = fractions(rng, n) >> rng.integers(0, running.mantissa_bits, n)
+    few = rng.integers(1, 2**FLOAT32.mantissa_bits, n) >> rng.integers(0, running.mantissa_bits, n)
+    fraction = np.where(rng.random(n) < 0.5, fractions(rng, n), few)
     exponent = running.emin + np.where(rng.random(n) < 0.7, -1, rng.integers(0, 4, n))
     small = float_bits(rng.integers(0, 2, n), exponent, fraction)
     row = np.flatnonzero(rng.random(n) < 0.6)
@@ -72,6 +73,39 @@ def below(target: Target, rng: Generator, n: int) -> list[Batch]:
     c = small.copy()
     c[row] = nearly_negated(target, rng, batch)[row]
     return [replace(batch, c=c) if target.config.load_c else batch]
+
+
+LEFT = (-2, 3)
+"""Exponents of what `remnants` leave, from the least normal running value on."""
+
+
+def remnants(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Two of the largest products that cancel, and one at each kept digit in turn, near the least
+    normal result.
+
+    In most rows c takes that one away as well, except some of its last digits.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    lane = 2 * (rng.random((n, target.lanes // 2)).argsort(axis=1))
+    rows = np.arange(n)
+    if target.lanes > 2:
+        code_a, code_b = target.pairs.draw(rng, high - rng.integers(0, 2, n), signs(rng, n))
+        if target.format_b.is_integer:  # the most negative value has no negative
+            code_b[code_b == 2 ** (target.format_b.bits - 1)] += np.uint8(1)
+        for place, code in ((0, code_b), (1, target.format_b.negated(code_b))):
+            a[rows, 0, lane[:, 0] + place], b[rows, 0, lane[:, 0] + place] = code_a, code
+    last = max(low, high - target.grid_bits - 1)
+    exponent = last + rows % (high - last + 1)
+    put(target, rng, a, b, 0, lane[:, -1], exponent, signs(rng, n))
+    running = target.config.accumulator.running
+    with_c = (rng.random(n) < 0.7) & target.config.load_c
+    s = running.emin + rng.integers(*LEFT, n) - exponent
+    s += np.where(with_c, running.mantissa_bits, 0)
+    micro = np.zeros((n, 1), np.uint64)
+    batch = target.batch(a, b, split_scale(rng, s[:, None]), micro=micro)
+    batch = with_scales(target.config, rng, batch)
+    return [replace(batch, c=np.where(with_c, nearly_negated(target, rng, batch), np.uint32(0)))]
 
 
 def _scales_below(target: Target) -> Ints:

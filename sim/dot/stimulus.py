@@ -241,6 +241,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "fading": (corners.fading, 1),
     "beyond": (range_ends.beyond, 1),
     "below": (range_ends.below, 1),
+    "remnants": (range_ends.remnants, 2),
     "conversion": (corners.conversion, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),

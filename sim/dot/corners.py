@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from ...model.formats import FLOAT16, FLOAT32
 from ..bench.operands import (
@@ -16,13 +17,14 @@ from ..bench.operands import (
     finite_codes,
     float_bits,
     near_scales,
+    one_digit,
     split_scale,
     weighted,
 )
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
 from .scales import with_scales
-from .target import LEAST, Target, fractions, lanes, nearly_negated, put, signs
+from .target import LEAST, Ints, Target, fractions, lanes, nearly_negated, put, signs
 
 
 def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -129,6 +131,46 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
     c = float_bits(rng.integers(0, 2, n), exponent, fractions(rng, n))
     c = np.where(from_c, c, np.uint32(0))
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
+
+
+def lone(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """A large power of two, and one term of which the alignment drops the last digit or none.
+
+    The digit is at any place in the term's significand. The large value is a product or c, in turn,
+    then one that another product or c takes away: only the term stays.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    lane, rows, negative = lanes(rng, target, n, min(target.lanes, 3)), np.arange(n), signs(rng, n)
+    with_c = (rows % 2 == 1) & target.config.load_c
+    cancels = (rows % 4 > 1) & (with_c | (target.lanes > 2))
+    large = high - rng.integers(0, 3, n)
+    dropped = rng.choice([0, 1, -1, 2], n, p=[0.4, 0.4, 0.1, 0.1])
+    last = large - target.grid_bits - dropped
+    last = np.where(with_c & ~cancels, rng.integers(low, high + 1, n), last)
+    codes = target.pairs.ending(rng, last, signs(rng, n))
+    a[rows, 0, lane[:, 1]], b[rows, 0, lane[:, 1]] = codes
+    for place, chosen, sign in (
+        (0, ~with_c | cancels, negative),
+        (-1, ~with_c & cancels, ~negative),
+    ):
+        with_a, with_b = a.copy(), b.copy()
+        put(target, rng, with_a, with_b, 0, lane[:, place], large, sign, power=True)
+        a[chosen], b[chosen] = with_a[chosen], with_b[chosen]
+    s = rng.integers(-3, 4, n)
+    values = target.format_a.values[codes[0]] * target.format_b.values[codes[1]]
+    exponent = s + np.where(cancels, large, _last_digit(values) + target.grid_bits + dropped)
+    kept = FLOAT32.mantissa_bits - min(target.grid_bits, FLOAT32.mantissa_bits)
+    fraction = np.where(cancels, 0, fractions(rng, n) >> kept << kept)
+    c = float_bits((~negative).astype(np.int64), exponent, fraction)
+    return [target.batch(a, b, split_scale(rng, s[:, None]), np.where(with_c, c, np.uint32(0)))]
+
+
+def _last_digit(values: NDArray[np.float64]) -> Ints:
+    """Exponents of the last digits of finite values; any of zeros."""
+    fraction, exponent = np.frexp(values)
+    digits = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+    return exponent - 54 + np.frexp((digits & -digits).astype(np.float64))[1]
 
 
 def range_limits(target: Target) -> list[int]:
@@ -246,7 +288,8 @@ def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Every special c in turn, with zeros of either sign, one product, or random elements.
 
-    The first of each has no random elements.
+    The first of each has no random elements. The one digit of a NaN or subnormal c is at each place
+    in turn.
     """
     a, b = target.signed_zeros(rng, n, 1)
     one = rng.random(n) < 0.3
@@ -257,7 +300,7 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     replaced = (turn > 0) & (rng.random(n) < 0.3)
     a[replaced] = weighted(rng, target.format_a, a.shape, 0.5)[replaced]
     b[replaced] = weighted(rng, target.format_b, b.shape, 0.5)[replaced]
-    c = SPECIAL_C[np.arange(n) % len(SPECIAL_C)]
+    c = one_digit(SPECIAL_C[np.arange(n) % len(SPECIAL_C)], turn % FLOAT32.mantissa_bits)
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 

@@ -83,29 +83,31 @@ def remnants(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Two of the largest products that cancel, and one at each kept digit in turn, near the least
     normal result.
 
-    In most rows c takes that one away as well, except some of its last digits.
+    In most rows c takes that one away as well, except a unit or two of its last place.
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
     lane = 2 * (rng.random((n, target.lanes // 2)).argsort(axis=1))
     rows = np.arange(n)
     if target.lanes > 2:
-        code_a, code_b = target.pairs.draw(rng, high - rng.integers(0, 2, n), signs(rng, n))
+        code_a, code_b = target.pairs.draw(rng, high - (rng.random(n) < 0.2), signs(rng, n))
         if target.format_b.is_integer:  # the most negative value has no negative
             code_b[code_b == 2 ** (target.format_b.bits - 1)] += np.uint8(1)
         for place, code in ((0, code_b), (1, target.format_b.negated(code_b))):
             a[rows, 0, lane[:, 0] + place], b[rows, 0, lane[:, 0] + place] = code_a, code
     last = max(low, high - target.grid_bits - 1)
-    exponent = last + rows % (high - last + 1)
+    turn, place = np.divmod(rows, high - last + 1)
+    exponent = last + place
     put(target, rng, a, b, 0, lane[:, -1], exponent, signs(rng, n))
     running = target.config.accumulator.running
-    with_c = (rng.random(n) < 0.7) & target.config.load_c
-    s = running.emin + rng.integers(*LEFT, n) - exponent
+    with_c = (rng.random(n) < 0.8) & target.config.load_c
+    s = running.emin + LEFT[0] + turn % (LEFT[1] - LEFT[0]) - exponent
     s += np.where(with_c, running.mantissa_bits, 0)
     micro = np.zeros((n, 1), np.uint64)
     batch = target.batch(a, b, split_scale(rng, s[:, None]), micro=micro)
     batch = with_scales(target.config, rng, batch)
-    return [replace(batch, c=np.where(with_c, nearly_negated(target, rng, batch), np.uint32(0)))]
+    c = nearly_negated(target, rng, batch, last=True)
+    return [replace(batch, c=np.where(with_c, c, np.uint32(0)))]
 
 
 def _scales_below(target: Target) -> Ints:

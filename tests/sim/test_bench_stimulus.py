@@ -236,7 +236,7 @@ def test_traffic_has_long_chains_every_special_c_and_the_facts():
     batches = traffic(config, rng(), 2000)
     assert max(batch.blocks for batch in batches) > LONG_CHAIN
     classes = next(batch for batch in batches if batch.sequence == "c_classes")
-    assert set(SPECIAL_C.tolist()) == set(classes.c.tolist())
+    assert set(SPECIAL_C.tolist()) <= set(classes.c.tolist())
     facts = next(batch for batch in batches if batch.sequence == "facts")
     result = predict(config, facts.take(slice(0, 8))).result.view(np.float32)
     # 2^16 and -2^16 keep 2^3, lose 31 x 7, keep 31 x 8, lose 31 x -7.

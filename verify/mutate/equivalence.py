@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ..formal.aig import Aig, Builder
 from ..formal.claim import prove
 from ..formal.engine import Verdict, ask
 from ..formal.facts import Fact, facts
-from .design import SELECT, Design
+from .design import SELECT, Design, registers_of
 
 STEP = "&r step.aig; &cec -m; print_status"
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
@@ -56,17 +56,20 @@ def decide(
     registers that hold nothing free to differ. Then that again for states of the unit that facts
     about it allow, each proved here before it is assumed. Then any sequence of inputs: both start
     in one state, whatever it is, with a reset in the first cycle; payloads count while they are
-    valid. What takes too long is asked again with the longer limit.
+    valid. First, registers of invalid sections become 0 there, where they are proved not to count.
+    What takes too long is asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
     directory.mkdir(parents=True, exist_ok=True)
     graph = aig.read(design.aiger)
+    graph = replace(graph, registers=registers_of(graph))
     rules, names = _assumed(design, directory, limits.longer, facts)
     answered: set[str] = set()
     failed: dict[str, SynthesisError] = {}
     for limit, more in ((limits.first, ""), (limits.longer, ", in a longer time")):
-        for how, make, commands in _questions(graph, number, design.reset, rules, names):
+        questions = _questions(graph, number, design.reset, rules, names, directory, limits.first)
+        for how, make, commands in questions:
             if how in answered:
                 continue
             make(directory)
@@ -89,18 +92,28 @@ Question = tuple[str, Callable[[Path], None], str]
 
 
 def _questions(
-    graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str
+    graph: Aig,
+    number: int,
+    reset: str,
+    rules: Sequence[Aig],
+    names: str,
+    directory: Path,
+    limit: float,
 ) -> Iterator[Question]:
     """The cheapest first."""
-    idle = ", except registers that hold nothing"
+    empty = ", except registers that hold nothing"
 
     any_state = "one step from every state"
     yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
-    yield any_state + idle, lambda to: waiting(graph, number, to / "step.aig"), STEP
+    yield any_state + empty, lambda to: waiting(graph, number, to / "step.aig"), STEP
     if rules:
-        given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
+        given, of = Given(rules, reset), f"{any_state} of {names}{empty}"
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
     how = "every sequence from every state, after a reset"
+    zeroed = idle(graph, number, reset, directory, limit) if reset else frozenset()
+    if zeroed:
+        path = directory / "sequence.aig"
+        yield how + empty, lambda _: sequence(graph, number, reset, path, zeroed), SEQUENTIAL
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
 
@@ -166,16 +179,34 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     the one before a first reset: outputs do not count there, and the relation must hold after it.
     """
     free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + 2 * count, 0)
+    builder = Builder(len(free) + count, 0)
     given = {name: builder.input(i) for i, name in enumerate(free)}
     state = [builder.input(len(free) + i) for i in range(count)]
-    other = [builder.input(len(free) + count + i) for i in range(count)]
     alike = [
         _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
         for which in (0, number)
     ]
     pairs = zip(_owners(graph), *alike, strict=True)
     loose = [valid if a != b else None for valid, a, b in pairs]
+    _related(graph, (0, number), loose, path, known)
+
+
+def _related(
+    graph: Aig,
+    numbers: tuple[int, int],
+    loose: Sequence[int | None],
+    path: Path,
+    known: Given = Given(),
+) -> None:
+    """Write whether two mutants leave the relation of `waiting` in one step.
+
+    loose: number of the valid bit for each register that may differ while it is 0.
+    """
+    free, count = _free(graph), len(graph.nexts)
+    builder = Builder(len(free) + 2 * count, 0)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    state = [builder.input(len(free) + i) for i in range(count)]
+    other = [builder.input(len(free) + count + i) for i in range(count)]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
     differ = []
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
@@ -187,7 +218,7 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
         ]
         right, wrong = (
             builder.copy(graph, [*_selected(graph, which, given), *leaves])
-            for which, leaves in ((0, here), (number, mutated))
+            for which, leaves in zip(numbers, (here, mutated), strict=True)
         )
         nexts = _nexts(graph, right)
         allowed, goes_on = _allowed(graph, builder, here, given, known)
@@ -226,6 +257,44 @@ def _allowed(
     return allowed, builder.either((allowed, resets))
 
 
+def idle(graph: Aig, number: int, reset: str, directory: Path, limit: float) -> frozenset[int]:
+    """Registers whose contents never count while their section is invalid, as after a reset.
+
+    That is proved for the unit and for the mutant. Sections are left out one by one until both
+    proofs hold: a running value counts while it waits for its next block. Errors as `decide`'s.
+    """
+    owners = _owners(graph)
+    cleared = _cleared(graph, 0, reset) & _cleared(graph, number, reset)
+    sections = [valid for valid in dict.fromkeys(owners) if valid in cleared]
+    for left_out in (None, *reversed(sections)):
+        loose = [valid if valid in sections and valid != left_out else None for valid in owners]
+        if all(_keeps(graph, which, loose, directory, limit) for which in (0, number)):
+            return frozenset(i for i, valid in enumerate(loose) if valid is not None)
+    return frozenset()
+
+
+def _keeps(
+    graph: Aig, number: int, loose: Sequence[int | None], directory: Path, limit: float
+) -> bool:
+    """Whether a mutant's outputs do not depend on loose registers of invalid sections."""
+    _related(graph, (number, number), loose, directory / "step.aig")
+    try:
+        return ask(STEP, directory, "the mutant", limit) is Verdict.PROVED
+    except SynthesisError:  # it took longer
+        return False
+
+
+def _cleared(graph: Aig, number: int, reset: str) -> set[int | None]:
+    """Registers that a reset sets to 0."""
+    free = _free(graph)
+    builder = Builder(len(free) + len(graph.nexts), 0)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    given[reset, 0] = aig.FALSE if reset.endswith("n") else aig.TRUE
+    state = [builder.input(len(free) + i) for i in range(len(graph.nexts))]
+    nodes = builder.copy(graph, [*_selected(graph, number, given), *state])
+    return {i for i, literal in enumerate(_nexts(graph, nodes)) if literal == aig.FALSE}
+
+
 def _owners(graph: Aig) -> list[int | None]:
     """Valid bit of each register's section, if it has one."""
     names = [name[0] if name else "" for name in graph.registers]
@@ -234,8 +303,13 @@ def _owners(graph: Aig) -> list[int | None]:
     return [None if owner == i else owner for i, owner in enumerate(owners)]
 
 
-def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
-    """Inputs, then the state that both start with; a register that the first cycle is over."""
+def sequence(
+    graph: Aig, number: int, reset: str, path: Path, zeroed: frozenset[int] = frozenset()
+) -> None:
+    """Inputs, then the state that both start with; a register that the first cycle is over.
+
+    zeroed: registers that are 0 after the first cycle.
+    """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 1 + 2 * count)
     given = {name: builder.input(i) for i, name in enumerate(free)}
@@ -249,7 +323,10 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
         base = len(free) + count + 1 + place * count
         state = [builder.choose(late, builder.input(base + i), start[i]) for i in range(count)]
         nodes = builder.copy(graph, [*_selected(graph, which, given), *state])
-        nexts += _nexts(graph, nodes)
+        nexts += [
+            builder.both(late, literal) if i in zeroed else literal
+            for i, literal in enumerate(_nexts(graph, nodes))
+        ]
         made.append(_outputs(graph, nodes))
     right, wrong = made
     differ = builder.either(

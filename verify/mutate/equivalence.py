@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -14,6 +15,7 @@ from ..formal.claim import prove
 from ..formal.engine import Verdict, ask
 from ..formal.facts import Fact, facts
 from .design import SELECT, Design, registers_of
+from .flow import Flow, NoPipelineError
 
 STEP = "&r step.aig; &cec -m; print_status"
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
@@ -106,6 +108,10 @@ def _questions(
     any_state = "one step from every state"
     yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
     yield any_state + empty, lambda to: waiting(graph, number, to / "step.aig"), STEP
+    with suppress(NoPipelineError):
+        selected = [_fixed(graph, which) for which in (0, number)]
+        Flow(graph, selected, _owners(graph), _PAYLOAD).write(directory / "flow.aig")
+        yield "outputs of what enters", lambda _: None, STEP.replace("step", "flow")
     if rules:
         given, of = Given(rules, reset), f"{any_state} of {names}{empty}"
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
@@ -138,9 +144,15 @@ _proved: dict[str, bool] = {}
 """True for facts that are proved, by name, in this process."""
 
 
+def _fixed(graph: Aig, number: int) -> dict[tuple[str, int], int]:
+    """Inputs that say which mutant lives."""
+    return {name: number >> name[1] & 1 for name in graph.inputs if name[0] == SELECT}
+
+
 def _selected(graph: Aig, number: int, given: dict[tuple[str, int], int]) -> list[int]:
     """Literals of a copy's inputs; the mutant's number is fixed."""
-    return [given[name] if name[0] != SELECT else (number >> name[1]) & 1 for name in graph.inputs]
+    known = given | _fixed(graph, number)
+    return [known[name] for name in graph.inputs]
 
 
 def _outputs(graph: Aig, nodes: list[int]) -> dict[tuple[str, int], int]:
@@ -299,7 +311,14 @@ def _owners(graph: Aig) -> list[int | None]:
     """Valid bit of each register's section, if it has one."""
     names = [name[0] if name else "" for name in graph.registers]
     valid = {name: i for i, name in enumerate(names) if name.endswith("_register_valid")}
-    owners = [valid.get(re.sub(r"_register_\w+$", "_register_valid", name)) for name in names]
+    last = [i for i, name in enumerate(names) if re.fullmatch(r"\w*_valid", name)]
+    last = [i for i in last if names[i] not in valid]
+    rest = last[0] if len(last) == 1 else None  # the last section's, of which an output is made
+    sections = [re.sub(r"_register_\w+$", "_register_valid", name) for name in names]
+    owners = [
+        valid.get(section, rest if section != name else None)
+        for section, name in zip(sections, names, strict=True)
+    ]
     return [None if owner == i else owner for i, owner in enumerate(owners)]
 
 

@@ -115,7 +115,7 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
         what = plain(change.what)
         mutants.append(Mutant(number, change.operator, plain(name), what, source, name, ""))
     (directory / "mutants.il").write_text(changed)
-    script = WRITE.format(mutations="\n".join(_named(lines)))
+    script = WRITE.format(mutations="\n".join(named(lines)))
     run_yosys(script, directory, unit.name, LIMIT)
     ports = used(TOPS[type(unit.config)](unit.config))
     wrapper = _wrapper(
@@ -126,7 +126,7 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
     return Design(unit, tuple(mutants), original, verilog, directory / "mutants.aig", ports.reset)
 
 
-def _named(commands: list[str]) -> Iterator[str]:
+def named(commands: list[str]) -> Iterator[str]:
     """Commands of Yosys, with names for registers whose outputs they change.
 
     A changed bit of a register leaves on a new wire, named as `registers_of` reads it.

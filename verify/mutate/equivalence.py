@@ -18,6 +18,7 @@ from .design import SELECT, Design, registers_of
 from .flow import Flow, NoPipelineError
 
 STEP = "&r step.aig; &cec -m; print_status"
+FLOW = STEP.replace("step", "flow")
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
 _PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
 """Outputs that belong to a stream, and what its `valid` begins with."""
@@ -56,10 +57,10 @@ def decide(
 
     First one step: from every state both go to the same state with the same outputs. The same with
     registers that hold nothing free to differ. Then that again for states of the unit that facts
-    about it allow, each proved here before it is assumed. Then any sequence of inputs: both start
-    in one state, whatever it is, with a reset in the first cycle; payloads count while they are
-    valid. First, registers of invalid sections become 0 there, where they are proved not to count.
-    What takes too long is asked again with the longer limit.
+    about it allow, each proved here before it is assumed. Then outputs of a pipeline without loops,
+    as functions of what enters. Then any sequence of inputs: both start in one state, whatever it
+    is, with a reset in the first cycle; payloads count while they are valid. What takes too long is
+    asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
@@ -70,7 +71,7 @@ def decide(
     answered: set[str] = set()
     failed: dict[str, SynthesisError] = {}
     for limit, more in ((limits.first, ""), (limits.longer, ", in a longer time")):
-        questions = _questions(graph, number, design.reset, rules, names, directory, limits.first)
+        questions = _questions(graph, number, design.reset, rules, names, directory)
         for how, make, commands in questions:
             if how in answered:
                 continue
@@ -94,32 +95,21 @@ Question = tuple[str, Callable[[Path], None], str]
 
 
 def _questions(
-    graph: Aig,
-    number: int,
-    reset: str,
-    rules: Sequence[Aig],
-    names: str,
-    directory: Path,
-    limit: float,
+    graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str, directory: Path
 ) -> Iterator[Question]:
     """The cheapest first."""
-    empty = ", except registers that hold nothing"
+    idle = ", except registers that hold nothing"
 
     any_state = "one step from every state"
     yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
-    yield any_state + empty, lambda to: waiting(graph, number, to / "step.aig"), STEP
-    with suppress(NoPipelineError):
-        selected = [_fixed(graph, which) for which in (0, number)]
-        Flow(graph, selected, _owners(graph), _PAYLOAD).write(directory / "flow.aig")
-        yield "outputs of what enters", lambda _: None, STEP.replace("step", "flow")
+    yield any_state + idle, lambda to: waiting(graph, number, to / "step.aig"), STEP
     if rules:
-        given, of = Given(rules, reset), f"{any_state} of {names}{empty}"
+        given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
+    with suppress(NoPipelineError):
+        write_flow(graph, number, directory / "flow.aig")
+        yield "outputs of what enters", lambda _: None, FLOW
     how = "every sequence from every state, after a reset"
-    zeroed = idle(graph, number, reset, directory, limit) if reset else frozenset()
-    if zeroed:
-        path = directory / "sequence.aig"
-        yield how + empty, lambda _: sequence(graph, number, reset, path, zeroed), SEQUENTIAL
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
 
@@ -191,34 +181,16 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     the one before a first reset: outputs do not count there, and the relation must hold after it.
     """
     free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + count, 0)
+    builder = Builder(len(free) + 2 * count, 0)
     given = {name: builder.input(i) for i, name in enumerate(free)}
     state = [builder.input(len(free) + i) for i in range(count)]
+    other = [builder.input(len(free) + count + i) for i in range(count)]
     alike = [
         _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
         for which in (0, number)
     ]
     pairs = zip(_owners(graph), *alike, strict=True)
     loose = [valid if a != b else None for valid, a, b in pairs]
-    _related(graph, (0, number), loose, path, known)
-
-
-def _related(
-    graph: Aig,
-    numbers: tuple[int, int],
-    loose: Sequence[int | None],
-    path: Path,
-    known: Given = Given(),
-) -> None:
-    """Write whether two mutants leave the relation of `waiting` in one step.
-
-    loose: number of the valid bit for each register that may differ while it is 0.
-    """
-    free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + 2 * count, 0)
-    given = {name: builder.input(i) for i, name in enumerate(free)}
-    state = [builder.input(len(free) + i) for i in range(count)]
-    other = [builder.input(len(free) + count + i) for i in range(count)]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
     differ = []
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
@@ -230,7 +202,7 @@ def _related(
         ]
         right, wrong = (
             builder.copy(graph, [*_selected(graph, which, given), *leaves])
-            for which, leaves in zip(numbers, (here, mutated), strict=True)
+            for which, leaves in ((0, here), (number, mutated))
         )
         nexts = _nexts(graph, right)
         allowed, goes_on = _allowed(graph, builder, here, given, known)
@@ -241,6 +213,12 @@ def _related(
             holds = goes_on if valid is None else builder.both(goes_on, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
+
+
+def write_flow(graph: Aig, number: int, path: Path) -> None:
+    """Write whether outputs are other functions of what enters; NoPipelineError for other units."""
+    selected = [_fixed(graph, which) for which in (0, number)]
+    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path)
 
 
 def _allowed(
@@ -269,66 +247,22 @@ def _allowed(
     return allowed, builder.either((allowed, resets))
 
 
-def idle(graph: Aig, number: int, reset: str, directory: Path, limit: float) -> frozenset[int]:
-    """Registers whose contents never count while their section is invalid, as after a reset.
-
-    That is proved for the unit and for the mutant. Sections are left out one by one until both
-    proofs hold: a running value counts while it waits for its next block. Errors as `decide`'s.
-    """
-    owners = _owners(graph)
-    cleared = _cleared(graph, 0, reset) & _cleared(graph, number, reset)
-    sections = [valid for valid in dict.fromkeys(owners) if valid in cleared]
-    for left_out in (None, *reversed(sections)):
-        loose = [valid if valid in sections and valid != left_out else None for valid in owners]
-        if all(_keeps(graph, which, loose, directory, limit) for which in (0, number)):
-            return frozenset(i for i, valid in enumerate(loose) if valid is not None)
-    return frozenset()
-
-
-def _keeps(
-    graph: Aig, number: int, loose: Sequence[int | None], directory: Path, limit: float
-) -> bool:
-    """Whether a mutant's outputs do not depend on loose registers of invalid sections."""
-    _related(graph, (number, number), loose, directory / "step.aig")
-    try:
-        return ask(STEP, directory, "the mutant", limit) is Verdict.PROVED
-    except SynthesisError:  # it took longer
-        return False
-
-
-def _cleared(graph: Aig, number: int, reset: str) -> set[int | None]:
-    """Registers that a reset sets to 0."""
-    free = _free(graph)
-    builder = Builder(len(free) + len(graph.nexts), 0)
-    given = {name: builder.input(i) for i, name in enumerate(free)}
-    given[reset, 0] = aig.FALSE if reset.endswith("n") else aig.TRUE
-    state = [builder.input(len(free) + i) for i in range(len(graph.nexts))]
-    nodes = builder.copy(graph, [*_selected(graph, number, given), *state])
-    return {i for i, literal in enumerate(_nexts(graph, nodes)) if literal == aig.FALSE}
-
-
 def _owners(graph: Aig) -> list[int | None]:
     """Valid bit of each register's section, if it has one."""
     names = [name[0] if name else "" for name in graph.registers]
     valid = {name: i for i, name in enumerate(names) if name.endswith("_register_valid")}
-    last = [i for i, name in enumerate(names) if re.fullmatch(r"\w*_valid", name)]
-    last = [i for i in last if names[i] not in valid]
-    rest = last[0] if len(last) == 1 else None  # the last section's, of which an output is made
+    others = [i for i, name in enumerate(names) if name.endswith("_valid") and name not in valid]
+    last = others[0] if len(others) == 1 else None  # the last section's has the output's name
     sections = [re.sub(r"_register_\w+$", "_register_valid", name) for name in names]
     owners = [
-        valid.get(section, rest if section != name else None)
+        valid.get(section, last if section != name else None)
         for section, name in zip(sections, names, strict=True)
     ]
     return [None if owner == i else owner for i, owner in enumerate(owners)]
 
 
-def sequence(
-    graph: Aig, number: int, reset: str, path: Path, zeroed: frozenset[int] = frozenset()
-) -> None:
-    """Inputs, then the state that both start with; a register that the first cycle is over.
-
-    zeroed: registers that are 0 after the first cycle.
-    """
+def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
+    """Inputs, then the state that both start with; a register that the first cycle is over."""
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 1 + 2 * count)
     given = {name: builder.input(i) for i, name in enumerate(free)}
@@ -342,10 +276,7 @@ def sequence(
         base = len(free) + count + 1 + place * count
         state = [builder.choose(late, builder.input(base + i), start[i]) for i in range(count)]
         nodes = builder.copy(graph, [*_selected(graph, which, given), *state])
-        nexts += [
-            builder.both(late, literal) if i in zeroed else literal
-            for i, literal in enumerate(_nexts(graph, nodes))
-        ]
+        nexts += _nexts(graph, nodes)
         made.append(_outputs(graph, nodes))
     right, wrong = made
     differ = builder.either(

@@ -27,15 +27,12 @@ from .unit import (
     run_cycles,
     verilog_of,
 )
-from .verilator import ANY, ONES, ZEROS, Build, SimulationError
+from .verilator import ONES, Build, SimulationError
 
 T = TypeVar("T")
 Simulation = Build | bulk.Streaming
 NEIGHBOURS = 64  # items before the first failure that are kept with it, for one that needs them
 REPLAY_LIMIT = 60.0  # seconds
-STARTS = {"zeros": ZEROS, "ones": ONES}
-"""What all registers start with in short runs; in the others each has any value."""
-STARTED = 8  # items of a short run
 MOST_PAIRS = 40  # members of which every pair is tried
 
 
@@ -208,19 +205,15 @@ class StreamUnit(ABC):
         items: Sequence[Mapping[str, Any]],
         timing: StallChances = AT_ONCE,
         waves: Path | None = None,
-        start: int = ANY,
     ) -> Replayed:
         """Results of these items after a reset, one after the other, or mixed where the unit
         interleaves.
-
-        start: what registers start with in Verilator.
 
         SimulationError for a unit that does not finish them.
         """
         batches, places = self.gathered(items)
         order = self.arranged(batches, np.array(places, np.int64))
-        limit = REPLAY_LIMIT
-        (sent,) = self._send(build, batches, order, [timing], "replay", waves, limit, start)
+        (sent,) = self._send(build, batches, order, [timing], "replay", waves, REPLAY_LIMIT)
         came = np.argsort(order)[places].tolist()
         return Replayed(
             [self.result(sent.got[i]) if i < len(sent.got) else None for i in came],
@@ -237,7 +230,6 @@ class StreamUnit(ABC):
         name: str,
         waves: Path | None,
         time_limit: float,
-        start: int = ANY,
     ) -> Iterator[Sent]:
         """Stream the items in their order through the unit, once for each timing.
 
@@ -261,7 +253,7 @@ class StreamUnit(ABC):
                         gap=timing.gap,
                         stall=timing.stall,
                         seed=timing.seed,
-                        start=start,
+                        start=ONES,  # any other values where cycles are driven one by one
                         waves=waves,
                         time_limit=time_limit,
                     )
@@ -322,32 +314,7 @@ class StreamUnit(ABC):
             if results > len(sent.got):
                 result.repeated += result.compared - before
             if result.errors:
-                return failures
-        if isinstance(build, Build) and not build.coverage:
-            failures += self._started(build, sent, result)
-        return failures
-
-    def _started(self, build: Build, sent: Sent, result: UnitResult) -> list[Failure]:
-        """The first wrong ones of a few items of a run, sent again after each of STARTS."""
-        count = min(len(STARTS) * STARTED, len(sent.got))
-        items = [self._plain_at(sent, place) for place in range(count)]
-        failures: list[Failure] = []
-        for number, (name, start) in enumerate(STARTS.items()):
-            turn = items[number * STARTED :][:STARTED]
-            if not turn:
                 break
-            again = self.replay(build, turn, start=start)
-            wrong = again.wrong
-            if again.failed:
-                where = f"bulk, registers start with {name}"
-                result.errors.append(
-                    f"{where}: {len(wrong)} results differ from the model's, {again.surplus} are "
-                    "too many"
-                )
-                result.mismatches += len(wrong)
-                failures += [
-                    Failure(turn[i], again.got[i] or [], again.want[i], where) for i in wrong
-                ]
         return failures
 
     def _compared(self, sent: Sent, result: UnitResult) -> list[Failure]:

@@ -152,8 +152,7 @@ def test_a_register_that_is_read_before_it_is_written_is_caught(
 ):
     wrong, options = ones_before_the_first_result, {"traffic": 0, "bulk": 100}
     result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **options)
-    (error,) = result.errors
-    assert error.startswith("bulk, registers start with ones: 1 results differ")
+    assert result.errors == [f"bulk: 1 {DIFFER}"]
 
 
 def test_a_wrong_end_of_the_count_is_caught(no_replay, simulation_dir, tmp_path):

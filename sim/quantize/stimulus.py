@@ -316,7 +316,7 @@ def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np
     outer = np.maximum(outer, np.float32(FLOAT32.smallest))
     least = rng.random(n) < 0.3
     codes = rng.integers(
-        1 - least, np.where(least, E4M3_CLASSES["subnormal"][1] + 1, E4M3.nan_code)
+        1 - least, np.where(least, E4M3_CLASSES["subnormal"][1] + 1, E4M3_CLASSES["nan"][0])
     )
     outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
     scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.verilator import Build, SimulationError
+from ..engine.verilator import ANY, Build, SimulationError
 
 
 class Field(NamedTuple):
@@ -163,6 +163,7 @@ def run(
     gap: int = 0,
     stall: int = 0,
     seed: int = 1,
+    start: int = ANY,
     timeout: int = 10_000,
     waves: Path | None = None,
     time_limit: float | None = None,
@@ -170,8 +171,9 @@ def run(
     """Streams the records through the unit in a build of the bench top.
 
     `gap` and `stall` are the chances, in 1/256 per cycle, that the input is withheld and that the
-    output is not taken. SimulationError when the unit makes no transfer for `timeout` cycles, or
-    when a file is unusable. The log is kept next to the results.
+    output is not taken; `start` is what registers start with in Verilator. SimulationError when
+    the unit makes no transfer for `timeout` cycles, or when a file is unusable. The log is kept
+    next to the results.
     """
     check_chances(gap, stall)
     options: dict[str, Any] = {"gap": gap, "stall": stall, "seed": seed, "timeout": timeout}
@@ -180,7 +182,8 @@ def run(
         counts = build.stream(records, results, **options)
         return BulkReport(**checked(counts, _STATUS, results, input=records, timeout=timeout))
     files = {"input": records.resolve(), "output": results.resolve()}
-    return BulkReport(**simulate(build, results, _STATUS, files, waves=waves, **options))
+    options |= {"start": start, "waves": waves}
+    return BulkReport(**simulate(build, results, _STATUS, files, **options))
 
 
 def check_chances(gap: int, stall: int) -> None:
@@ -199,6 +202,7 @@ def simulate(
     gap: int,
     stall: int,
     seed: int,
+    start: int = ANY,
     timeout: int,
     waves: Path | None,
     time_limit: float | None,
@@ -213,6 +217,7 @@ def simulate(
         path.with_name(f"{path.name}.log"),
         {f"bulk_{name}": value for name, value in options.items()},
         seed=seed,
+        start=start,
         waves=waves,
         time_limit=time_limit,
     )

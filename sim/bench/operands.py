@@ -198,6 +198,14 @@ SPECIAL_C = np.array(
 )
 
 
+def one_digit(bits: NDArray[np.uint32], place: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Bits with the fraction's one digit at another place, where it is the last digit alone and no
+    normal number's."""
+    field, last = bits >> 23 & 0xFF, bits & 0x7FFFFF
+    moved = bits ^ 1 ^ (1 << place.astype(np.uint32))
+    return np.where((last == 1) & ((field == 0) | (field == 0xFF)), moved, bits).astype(np.uint32)
+
+
 def random_c(rng: Generator, n: int, special: float = 0.1) -> NDArray[np.uint32]:
     """float32 bits of running values: any exponent, +0, and one of SPECIAL_C at times."""
     bits = float_bits(
@@ -207,4 +215,5 @@ def random_c(rng: Generator, n: int, special: float = 0.1) -> NDArray[np.uint32]
     )
     bits = np.where(rng.random(n) < 0.2, np.uint32(0), bits)
     picked = SPECIAL_C[rng.integers(0, len(SPECIAL_C), n)]
+    picked = one_digit(picked, rng.integers(0, FLOAT32.mantissa_bits, n))
     return np.where(rng.random(n) < special, picked, bits).astype(np.uint32)

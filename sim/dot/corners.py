@@ -21,6 +21,7 @@ from ..bench.operands import (
     finite_codes,
     float_bits,
     near_scales,
+    one_digit,
     random_c,
     split_scale,
     weighted,
@@ -138,6 +139,46 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
 
 
+def lone(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """A large power of two, and one term of which the alignment drops the last digit or none.
+
+    The digit is at any place in the term's significand. The large value is a product or c, in turn,
+    then one that another product or c takes away: only the term stays.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    lane, rows, negative = lanes(rng, target, n, min(target.lanes, 3)), np.arange(n), signs(rng, n)
+    with_c = (rows % 2 == 1) & target.config.load_c
+    cancels = (rows % 4 > 1) & (with_c | (target.lanes > 2))
+    large = high - rng.integers(0, 3, n)
+    dropped = rng.choice([0, 1, -1, 2], n, p=[0.4, 0.4, 0.1, 0.1])
+    last = large - target.grid_bits - dropped
+    last = np.where(with_c & ~cancels, rng.integers(low, high + 1, n), last)
+    codes = target.pairs.ending(rng, last, signs(rng, n))
+    a[rows, 0, lane[:, 1]], b[rows, 0, lane[:, 1]] = codes
+    for place, chosen, sign in (
+        (0, ~with_c | cancels, negative),
+        (-1, ~with_c & cancels, ~negative),
+    ):
+        with_a, with_b = a.copy(), b.copy()
+        put(target, rng, with_a, with_b, 0, lane[:, place], large, sign, power=True)
+        a[chosen], b[chosen] = with_a[chosen], with_b[chosen]
+    s = rng.integers(-3, 4, n)
+    values = target.format_a.values[codes[0]] * target.format_b.values[codes[1]]
+    exponent = s + np.where(cancels, large, _last_digit(values) + target.grid_bits + dropped)
+    kept = FLOAT32.mantissa_bits - min(target.grid_bits, FLOAT32.mantissa_bits)
+    fraction = np.where(cancels, 0, fractions(rng, n) >> kept << kept)
+    c = float_bits((~negative).astype(np.int64), exponent, fraction)
+    return [target.batch(a, b, split_scale(rng, s[:, None]), np.where(with_c, c, np.uint32(0)))]
+
+
+def _last_digit(values: NDArray[np.float64]) -> Ints:
+    """Exponents of the last digits of finite values; any of zeros."""
+    fraction, exponent = np.frexp(values)
+    digits = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+    return exponent - 54 + np.frexp((digits & -digits).astype(np.float64))[1]
+
+
 def range_limits(target: Target) -> list[int]:
     """Exponents at which results overflow, saturate or become subnormal."""
     rule = target.config.accumulator.register
@@ -236,12 +277,14 @@ def fading(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Only c, with fractions around the halfway points of narrower results."""
+    """Only c, with fractions around the halfway points of narrower results: one digit decides."""
     a, b = target.signed_zeros(rng, n, 1)
     fraction_bits = np.array([7, 10, 13, 23])[rng.integers(0, 4, n)]
     discarded = 23 - fraction_bits
     half = np.where(discarded > 0, 1 << np.maximum(discarded - 1, 0), 0)
-    fraction = (rng.integers(0, 2**23, n) >> discarded << discarded) + half + rng.integers(-1, 2, n)
+    place = np.where(rng.random(n) < 0.5, 0, rng.integers(0, np.maximum(discarded - 1, 1)))
+    fraction = (rng.integers(0, 2**23, n) >> discarded << discarded) + half
+    fraction += rng.integers(-1, 2, n) << place
     near = np.array([-127, -126, -25, -24, -15, -14, 15, 16, 127])[rng.integers(0, 9, n)]
     exponent = np.where(rng.random(n) < 0.5, near, rng.integers(-30, 31, n))
     c = float_bits(rng.integers(0, 2, n), exponent, fraction)
@@ -251,7 +294,8 @@ def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Every special c in turn, with zeros of either sign, one product, or random elements.
 
-    The first of each has no random elements.
+    The first of each has no random elements. The one digit of a NaN or subnormal c is at each place
+    in turn.
     """
     a, b = target.signed_zeros(rng, n, 1)
     one = rng.random(n) < 0.3
@@ -262,7 +306,7 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     replaced = (turn > 0) & (rng.random(n) < 0.3)
     a[replaced] = weighted(rng, target.format_a, a.shape, 0.5)[replaced]
     b[replaced] = weighted(rng, target.format_b, b.shape, 0.5)[replaced]
-    c = SPECIAL_C[np.arange(n) % len(SPECIAL_C)]
+    c = one_digit(SPECIAL_C[np.arange(n) % len(SPECIAL_C)], turn % FLOAT32.mantissa_bits)
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 
@@ -345,7 +389,8 @@ def below(target: Target, rng: Generator, n: int) -> list[Batch]:
     running = target.config.accumulator.running
     low, high = target.pairs.limits
     scales = split_scale(rng, np.resize(_scales_below(target), n)[:, None])
-    fraction = fractions(rng, n) >> rng.integers(0, running.mantissa_bits, n)
+    few = rng.integers(1, 2**FLOAT32.mantissa_bits, n) >> rng.integers(0, running.mantissa_bits, n)
+    fraction = np.where(rng.random(n) < 0.5, fractions(rng, n), few)
     exponent = running.emin + np.where(rng.random(n) < 0.7, -1, rng.integers(0, 4, n))
     small = float_bits(rng.integers(0, 2, n), exponent, fraction)
     row = np.flatnonzero(rng.random(n) < 0.6)
@@ -357,6 +402,41 @@ def below(target: Target, rng: Generator, n: int) -> list[Batch]:
     c = small.copy()
     c[row] = nearly_negated(target, rng, batch)[row]
     return [replace(batch, c=c) if target.config.load_c else batch]
+
+
+LEFT = (-2, 3)
+"""Exponents of what `remnants` leave, from the least normal running value on."""
+
+
+def remnants(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Two of the largest products that cancel, and one at each kept digit in turn, near the least
+    normal result.
+
+    In most rows c takes that one away as well, except a unit or two of its last place.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    lane = 2 * (rng.random((n, target.lanes // 2)).argsort(axis=1))
+    rows = np.arange(n)
+    if target.lanes > 2:
+        code_a, code_b = target.pairs.draw(rng, high - (rng.random(n) < 0.2), signs(rng, n))
+        if target.format_b.is_integer:  # the most negative value has no negative
+            code_b[code_b == 2 ** (target.format_b.bits - 1)] += np.uint8(1)
+        for place, code in ((0, code_b), (1, target.format_b.negated(code_b))):
+            a[rows, 0, lane[:, 0] + place], b[rows, 0, lane[:, 0] + place] = code_a, code
+    last = max(low, high - target.grid_bits - 1)
+    turn, place = np.divmod(rows, high - last + 1)
+    exponent = last + place
+    put(target, rng, a, b, 0, lane[:, -1], exponent, signs(rng, n))
+    running = target.config.accumulator.running
+    with_c = (rng.random(n) < 0.8) & target.config.load_c
+    s = running.emin + LEFT[0] + turn % (LEFT[1] - LEFT[0]) - exponent
+    s += np.where(with_c, running.mantissa_bits, 0)
+    micro = np.zeros((n, 1), np.uint64)
+    batch = target.batch(a, b, split_scale(rng, s[:, None]), micro=micro)
+    batch = with_scales(target.config, rng, batch)
+    c = nearly_negated(target, rng, batch, last=True)
+    return [replace(batch, c=np.where(with_c, c, np.uint32(0)))]
 
 
 def _scales_below(target: Target) -> Ints:

@@ -64,7 +64,7 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 MANY = 128  # exponents of products; of more, those near the largest are of more use than all
 NEAREST, FIRST, STRIDE = 24, 2, 5  # distances from the largest, in turn: a few reach every bin
-CANDIDATES, NEAR = 64, 8  # products to choose from, and the distance of their codes
+CANDIDATES, NEAR = 128, 8  # products to choose from, and the distance of their codes
 
 
 def _in_turn(count: Ints, span: int) -> tuple[Ints, Ints]:
@@ -236,11 +236,13 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "steps": (corners.steps, 2),
     "sticky": (corners.sticky, 3),
     "grid": (corners.grid, 2),
+    "lone": (corners.lone, 3),
     "limits": (corners.limits, 2),
     "fullest": (corners.fullest, 1),
     "fading": (corners.fading, 1),
     "beyond": (corners.beyond, 1),
     "below": (corners.below, 1),
+    "remnants": (corners.remnants, 3),
     "conversion": (corners.conversion, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),

@@ -305,24 +305,38 @@ def put(
 
 
 def fractions(rng: Generator, n: int) -> Ints:
-    """Fraction fields of c at which carries, ties and borrows happen."""
+    """Fraction fields of c at which carries, ties and borrows happen, and of one digit alone."""
     fixed = np.array([0, 1, 2, 0x7FFFFF, 0x7FFFFE, 0x400000, 0x3FFFFF, 0x555555, 0x1FFF, 0x2000])
-    random = rng.integers(0, 2**23, n)
-    return np.where(rng.random(n) < 0.7, fixed[rng.integers(0, len(fixed), n)], random)
+    one = 1 << rng.integers(0, FLOAT32.mantissa_bits, n)
+    kinds = [fixed[rng.integers(0, len(fixed), n)], one, one - 1, rng.integers(0, 2**23, n)]
+    return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.2, 0.1, 0.3]), kinds)
 
 
-def nearly_negated(target: Target, rng: Generator, batch: Batch) -> NDArray[np.uint32]:
+def nearly_negated(
+    target: Target, rng: Generator, batch: Batch, *, last: bool = False
+) -> NDArray[np.uint32]:
     """The negated results of blocks, a few units away.
 
-    Units are those of the last place, or in every second row of each place in turn.
+    Units are those of the last place, or unless `last` in every second row of each place in turn.
     """
-    n = len(batch)
-    block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
-    last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
-    place = np.where(np.arange(n) % 2, np.arange(n) // 2 % FLOAT32.mantissa_bits, 0)
-    away = last * rng.integers(-2, 3, n) << place
-    moved = np.clip((block & 0x7FFFFFFF) + away, 0, 0x7FFFFFFF)
-    return ((~block & 0x80000000) | moved).astype(np.uint32)
+    values = _without_c(target.config, batch)
+    mantissa_bits = target.config.accumulator.running.mantissa_bits
+    return negated_nearby(rng, values, mantissa_bits, last=last)
+
+
+def negated_nearby(
+    rng: Generator, values: NDArray[np.float32], mantissa_bits: int, *, last: bool = False
+) -> NDArray[np.uint32]:
+    """float32 bits of negated values, a few units away, as `nearly_negated` says.
+
+    mantissa_bits: of running values.
+    """
+    bits, row = values.view(np.uint32).astype(np.int64), np.arange(len(values))
+    unit = 1 << (FLOAT32.mantissa_bits - mantissa_bits)
+    place = np.where((row % 2 == 0) | last, 0, row // 2 % FLOAT32.mantissa_bits)
+    away = rng.choice([-2, -1, 1, 2] if last else [-2, -1, 0, 1, 2], len(row)) * unit << place
+    moved = np.clip((bits & 0x7FFFFFFF) + away, 0, 0x7FFFFFFF)
+    return ((~bits & 0x80000000) | moved).astype(np.uint32)
 
 
 @any_operands()

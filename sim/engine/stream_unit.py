@@ -30,7 +30,7 @@ from .unit import (
     run_cycles,
     verilog_of,
 )
-from .verilator import Build, SimulationError
+from .verilator import ONES, Build, SimulationError
 
 T = TypeVar("T")
 Simulation = Build | bulk.Streaming
@@ -281,6 +281,7 @@ class StreamUnit(ABC):
                         gap=timing.gap,
                         stall=timing.stall,
                         seed=timing.seed,
+                        start=ONES,  # any other values where cycles are driven one by one
                         waves=waves,
                         time_limit=time_limit,
                     )

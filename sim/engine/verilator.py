@@ -46,6 +46,8 @@ _OWN = [Path(__file__).with_name(name) for name in ("toolchain.py", "verilator.p
 _MAIN = Path(__file__).with_name("main.cc")
 _COCOTB_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _LARGEST_SEED = 2**31 - 1  # that Verilator takes
+ZEROS, ONES, ANY = range(3)
+"""What registers start with, as Verilator counts it."""
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 # -Og takes a quarter less time to compile than -O1, and its simulations are a tenth slower.
 # Verilator's runtime has it too: under the switches of a design it takes the precompiled headers.
@@ -142,30 +144,37 @@ class Build:
         plusargs: Mapping[str, object],
         *,
         seed: int | None = None,
+        start: int = ANY,
         waves: Path | None = None,
         time_limit: float | None = None,
     ) -> str:
         """Runs the bench top by itself, without cocotb; returns its output, which `log_file` keeps.
 
-        `plusargs` tell it what to do: their names begin with ``bulk_``. The rest is as for `run`.
+        `plusargs` tell it what to do: their names begin with ``bulk_``. `start` is ZEROS, ONES or
+        ANY, values of registers. The rest is as for `run`.
         """
         log_file = log_file.resolve()
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        command = self._command(plusargs, seed, waves, log_file.with_suffix(".dat"))
+        command = self._command(plusargs, seed, waves, log_file.with_suffix(".dat"), start)
         status = _simulate(command, log_file, log_file.parent, os.environ, time_limit)
         if status:
             raise _ended(status, log_file)
         return log_file.read_text(errors="replace")
 
     def _command(
-        self, plusargs: Mapping[str, object], seed: int | None, waves: Path | None, data: Path
+        self,
+        plusargs: Mapping[str, object],
+        seed: int | None,
+        waves: Path | None,
+        data: Path,
+        start: int = ANY,
     ) -> list[str]:
         """The simulator with its options; coverage goes to `data`."""
         if waves is not None and not self.waves:
             raise ValueError(f"waves asked of {self.executable}, which was built without waves")
         # Registers that no reset gives a value start with any, other ones for each seed. Where
         # coverage is measured all start with 0: a random start would count as a toggle.
-        start = 0 if self.coverage else 2
+        start = ZEROS if self.coverage else start
         command = [str(self.executable), f"+verilator+rand+reset+{start}"]
         if seed is not None:
             command.append(f"+verilator+seed+{seed % _LARGEST_SEED + 1}")

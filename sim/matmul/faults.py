@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product as combinations
+from random import Random
 from typing import Any
 
 from ...model.units.matmul.config import MatmulConfig, Tiles
@@ -35,9 +36,9 @@ async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
         (rng.choice(tile_shapes(config)), blocks)
         for blocks in rng.sample(counts, min(PACKETS, len(counts)))
     ]
-    for tiles, blocks in chosen:
+    for number, (tiles, blocks) in enumerate(chosen):
         product = _with_d(bench, side, tiles, blocks)
-        await _broken(bench, product, side, kind)
+        await _broken(bench, product, side, kind, ends=number % 2 == 0)
     if kind == "late_last":
         room = [
             shape
@@ -51,12 +52,20 @@ async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
 
 
 async def _broken(
-    bench: Bench, product: Product, side: str, kind: str, more: int = 0, *, empty: bool = False
+    bench: Bench,
+    product: Product,
+    side: str,
+    kind: str,
+    more: int = 0,
+    *,
+    ends: bool = False,
+    empty: bool = False,
 ) -> None:
     """Run a job with something wrong about a packet.
 
-    more: bytes that follow the end of a late one. empty: the packet is a beat of no bytes with
-    TLAST, which may also come too early.
+    more: bytes that follow the end of a late one. ends: a hole is the end of a beat, as of the last
+    beat of a packet. empty: the packet is a beat of no bytes with TLAST, which may also come too
+    early.
     """
     rng, width = bench.rng, bench.config.stream_bytes(side)
     packets = product.packets(bench.config)
@@ -69,8 +78,7 @@ async def _broken(
     elif empty:
         packets[side], keep = bytes(width), [0] * width
     else:
-        keep = [1] * len(packet)
-        keep[rng.randrange(len(packet) - 1)] = 0
+        keep = holed(rng, len(packet), width, ends=ends)
     error = f"{side}_{kind}"
     bench.watch.forget()
     bench.lifts.clear()
@@ -88,6 +96,21 @@ async def _broken(
     await _check_broken(bench, product, sent)
     bench.hits.append({"error": {error}})
     await bench.ends.clear_status()
+
+
+def holed(rng: Random, size: int, width: int, *, ends: bool) -> list[int]:
+    """TKEEP of a packet in beats of `width` bytes, one byte of which is missing.
+
+    ends: the last bytes of a beat are missing instead, in a packet of several beats.
+    """
+    keep, beats = [1] * size, -(-size // width)
+    if ends and beats > 1:
+        end = width * rng.randrange(1, beats)
+        missing = rng.randrange(1, width) if width > 1 else 1
+        keep[end - missing : end] = [0] * missing
+    else:
+        keep[rng.randrange(size - 1)] = 0
+    return keep
 
 
 async def _check_broken(bench: Bench, product: Product, sent: dict[str, int]) -> None:

@@ -46,7 +46,8 @@ async def unknown_option(bench: Bench) -> None:
 
 
 async def too_large(bench: Bench) -> None:
-    """Values above a register's bits: refused, so that no start takes their low bits for them."""
+    """Values above a register's bits, each bit alone too: refused, so that no start takes their low
+    bits for them."""
     for name in (*sorted(CONFIGURED), "IRQ_ENABLE"):
         register = REGISTERS[name]
         mask = sum(field.mask for field in register.fields)
@@ -57,6 +58,11 @@ async def too_large(bench: Bench) -> None:
             bench.check(await bench.ends.read(name) == before, f"{name} changed by {value}")
             await bench.check_errors("bad_value")
             await bench.ends.clear_status()
+        for bit in range(mask.bit_length(), 32):
+            accepted = await bench.ends.poke(register.offset, 1 << bit)
+            bench.check(not accepted, f"{name} = 0x{1 << bit:x} was accepted")
+        bench.check(await bench.ends.read(name) == before, f"{name} changed by a refused write")
+    await bench.ends.clear_status()
     bench.hits.append({"error": {"bad_value"}})
 
 

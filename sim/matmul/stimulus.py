@@ -9,12 +9,13 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import E8M0, DotConfig, ElementFormat, MXArray
-from ...model.formats import E4M3
+from ...model.formats import E4M3, FLOAT32
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...util.data.tensors import Rows
 from ..bench.operands import E4M3_CLASSES, near_scales, random_c, scale_class, weighted, wide_scales
+from ..dot.target import negated_nearby
 from ..dot.tensors import quantized
-from .item import Product
+from .item import Product, predict
 
 TILES = ((1, 1), (1, 3), (3, 1), (2, 2))
 """Tiles down and across, of every unit."""
@@ -38,12 +39,19 @@ BEGIN_AND_END = 24
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
-OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0, "ones": 0.0}
+OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0, "ones": 0.0, "peeled": 0.0}
 """Kinds of operands, and the weight of infinities and NaN in them; zeros raise no flag."""
 ONES = "ones"
 """Sums are 1, then 1 - 2^-24, whose 24 digits are ones, to which little is added."""
 ONES_BLOCKS = (0, -24, 33, 32, -33, 24)
 """A block is worth 2^-n; below 0 it is subtracted, 2^n of it."""
+PEELED = "peeled"
+"""Blocks come, and leave again after the next, smaller one: each time the first digits of all
+results cancel, down to any digit."""
+FALL = 13
+"""Most exponents by which scales of a side fall from one block of `PEELED` to the next."""
+RANGE = 276
+"""Exponents from the largest float32 to the least."""
 NAN_SCALES = 0.02
 """The share of scales that are NaN among specials."""
 
@@ -230,6 +238,8 @@ def random_product(
 ) -> Product:
     """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D where the unit takes
     one."""
+    if kind == PEELED:
+        return _peeled(config, rng, mode, m, n, blocks)
     dot, (format_a, format_b) = config.dot, config.dot.formats[mode]
     if kind == ONES:
         a, b = _ones(dot, format_a, m, blocks, 1.0), _ones(dot, format_b, n, blocks, -1.0)
@@ -265,6 +275,66 @@ def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: floa
         codes = E8M0.encode(exponents)
     scales = np.tile(np.repeat(codes, dot.scale_blocks), (rows, 1))
     return MXArray(fmt.encode(elements.reshape(rows, -1)), scales, fmt, dot.scale_block)
+
+
+def _peeled(
+    config: MatmulConfig, rng: Generator, mode: int, m: int, n: int, blocks: int
+) -> Product:
+    """A product of `PEELED`. A D is the first block negated, up to a few units of a last place."""
+    dot, formats = config.dot, config.dot.formats[mode]
+    has_d = config.initial_c and rng.random() < 2 / 3
+    # Blocks 0, 1, -0, 2, -1, and so on; a D takes block 0 away itself.
+    turns = [(0, 1)]
+    for number in range(1, blocks):
+        turns += [(number, 1), *([(number - 1, -1)] if number > has_d else [])]
+    order, sign = np.array(turns[:blocks]).T
+    terms = int(order.max()) + 1
+    largest = dot.lanes * formats[0].largest_finite * formats[1].largest_finite
+    top = (FLOAT32.emax - int(np.ceil(np.log2(largest)))) // 2
+    sides = []
+    for rows, fmt in ((m, formats[0]), (n, formats[1])):
+        codes = weighted(rng, fmt, (rows * terms, dot.lanes), 0.0).reshape(rows, terms, -1)
+        fall = rng.integers(0, FALL + 1, (rows, terms))
+        ends = rng.choice([0, RANGE // 2], rows)
+        fall[:, 0] += np.where(rng.random(rows) < 0.5, ends, rng.integers(0, RANGE // 2, rows))
+        exponents = top - fall.cumsum(axis=1)
+        scales = np.repeat(_power_scales(dot, exponents)[:, order], dot.scale_blocks, axis=1)
+        sides.append((codes[:, order], scales))
+    (codes_a, scales_a), (codes_b, scales_b) = sides
+    codes_b = np.where(sign[:, None] < 0, formats[1].negated(codes_b), codes_b)
+    a, b = (
+        MXArray(codes.reshape(len(codes), -1), scales, fmt, dot.scale_block)
+        for codes, scales, fmt in zip(
+            (codes_a, codes_b), (scales_a, scales_b), formats, strict=True
+        )
+    )
+    d = _negated_first(config, rng, mode, a, b) if has_d else None
+    return Product(PEELED, mode, a, b, d)
+
+
+def _power_scales(dot: DotConfig, exponents: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Codes of powers of two. E8M0's end at its least one; few fit E4M3, which begins again."""
+    if dot.scales == E4M3.name:
+        span = E4M3.emax - E4M3.lsb + 1
+        return E4M3.encode(np.ldexp(1.0, E4M3.lsb + exponents % span))
+    return E8M0.encode(np.maximum(exponents, E8M0.exponent_range[0]))
+
+
+def _negated_first(
+    config: MatmulConfig, rng: Generator, mode: int, a: MXArray, b: MXArray
+) -> NDArray[np.float32]:
+    """Initial values that take away the first block of K, up to a few units of a last place."""
+    dot = config.dot
+    first_a, first_b = (
+        MXArray(
+            side.codes[:, : dot.lanes], side.scales[:, : dot.scale_blocks], side.format,
+            dot.scale_block,
+        )
+        for side in (a, b)
+    )  # fmt: skip
+    c = predict(config, Product(PEELED, mode, first_a, first_b)).result.astype(np.float32)
+    bits = negated_nearby(rng, c.ravel(), dot.accumulator.running.mantissa_bits)
+    return bits.view(np.float32).reshape(c.shape)
 
 
 def _e8m0_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:

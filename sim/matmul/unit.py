@@ -33,10 +33,11 @@ from ..bench.bulk import check_chances, read_results, simulate
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.unit import TIME_LIMIT, Progress, UnitResult, assertions_of, run_cycles, verilog_of
-from ..engine.verilator import Build, SimulationError
+from ..engine.verilator import ANY, ONES, ZEROS, Build, SimulationError
 from .item import Product, compare, describe
 from .stimulus import (
     CYCLES,
+    PEELED,
     block_counts,
     least_cycles,
     random_product,
@@ -128,6 +129,7 @@ def run_bulk(
     gap: int = 0,
     stall: int = 0,
     seed: int = 1,
+    start: int = ANY,
     timeout: int = 100_000,
     keep: bool = False,
     waves: Path | None = None,
@@ -137,9 +139,9 @@ def run_bulk(
     """Streams a job through the unit in a build of the bench top.
 
     `gap` and `stall` are the chances, in 1/256 per cycle, that a stream of operands offers nothing
-    new and that C is not taken. SimulationError when nothing moves for `timeout` cycles, a file is
-    unusable or ends early, or STATUS shows an error afterwards. The files go away when the job is
-    done, unless `keep`.
+    new and that C is not taken; `start` is what registers start with. SimulationError when nothing
+    moves for `timeout` cycles, a file is unusable or ends early, or STATUS shows an error
+    afterwards. The files go away when the job is done, unless `keep`.
     """
     check_chances(gap, stall)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,6 +162,7 @@ def run_bulk(
             gap=gap,
             stall=stall,
             seed=seed,
+            start=start,
             timeout=timeout,
             waves=waves,
             time_limit=time_limit,
@@ -247,7 +250,10 @@ def _watching(file: Path, size: int, width: int, progress: Watched | None) -> It
 
 
 BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
-BULK_BLOCKS = 48  # of K, of the random product
+BULK_BLOCKS = {"wide": 48, PEELED: 6}
+"""Blocks of K of the random products, by kind of operands."""
+STARTS = (ONES, ZEROS, ANY)
+"""What registers start with, in products in turn."""
 BULK_COST = 300_000_000  # of a product, as `_cost`: what costs more has fewer results
 BULK_COST_PER_RESULT = 10_000  # the same where very many results are asked for
 TEST = "mxdot.sim.matmul.unit_test"
@@ -297,6 +303,7 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
                 gap=BULK_GAP,
                 stall=BULK_STALL,
                 seed=job.seed % 2**31,
+                start=STARTS[number % len(STARTS)],
                 keep=job.waves,
                 time_limit=TIME_LIMIT,
             )
@@ -318,7 +325,7 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
 
 
 def bulk_products(job: UnitJob) -> list[Product]:
-    """The tensors' product, whole or a slice, and one of random operands in every mode."""
+    """The tensors' product, whole or a slice, and of each kind of BULK_BLOCKS one in every mode."""
     config: MatmulConfig = job.config
     modes = range(len(config.dot.formats))
     products = []
@@ -328,9 +335,11 @@ def bulk_products(job: UnitJob) -> list[Product]:
         limit = None if job.all_tensors else _side(config, job.bulk / 2, blocks)
         mode = modes_taking(config.dot, x, y)[0]
         products.append(real_product(config, mode, x[:limit], y[:limit]))
-    side = _side(config, job.bulk / 2 / len(modes), BULK_BLOCKS)
     rng = job.rng("bulk")
-    products += [random_product(config, rng, m, side, side, BULK_BLOCKS, "wide") for m in modes]
+    results = job.bulk / 2 / len(modes) / len(BULK_BLOCKS)
+    for kind, blocks in BULK_BLOCKS.items():
+        side = _side(config, results, blocks)
+        products += [random_product(config, rng, m, side, side, blocks, kind) for m in modes]
     longest = block_counts(config)[-1]
     tile = config.rows, config.columns
     driven = {blocks for _, blocks in shapes(config)}

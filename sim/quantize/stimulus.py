@@ -66,11 +66,11 @@ class Target:
 
 
 def _fractions(target: Target, rng: Generator, shape: tuple[int, ...]) -> Bits:
-    """Fractions with long runs of zeros and ones, where ties and carries are."""
+    """Fractions with long runs of zeros and ones, or one digit: where ties and carries are."""
     width = target.fraction_bits
     fraction = rng.integers(0, 1 << width, shape)
     ones = (1 << rng.integers(0, width + 1, shape)) - 1
-    kinds = [fraction, fraction & ~ones, fraction | ones, ~ones, ones, np.zeros(shape, np.int64)]
+    kinds = [fraction, fraction & ~ones, fraction | ones, ~ones, ones, ones + 1, ones & 0]
     return np.choose(rng.integers(0, len(kinds), shape), kinds)
 
 
@@ -146,7 +146,7 @@ def every_pair(config: QuantizeConfig) -> int:
 
 
 def ties(target: Target, rng: Generator, n: int) -> Bits:
-    """Midpoints of neighbouring elements and their neighbours, under any scale."""
+    """Midpoints of neighbouring elements, and values one digit away from them, under any scale."""
     fmt = target.format
     grid = fmt.values[: fmt.largest_code + 1]
     grid = np.append(grid, 2 * grid[-1] - grid[-2])  # the next one, were there one
@@ -158,8 +158,14 @@ def ties(target: Target, rng: Generator, n: int) -> Bits:
     picked = middles[rng.integers(0, len(middles), shape)]
     picked[:, 0] = rng.choice([middles[-1], grid[-2], 2.0**fmt.emax], n)
     bits = target.nearest(np.ldexp(picked, exponent))
-    moved = np.clip(bits + rng.integers(-1, 2, shape), 0, target.floats(target.ones, -1))
-    return _signs(target, rng, moved)
+    return _signs(target, rng, _one_digit_away(target, rng, bits))
+
+
+def _one_digit_away(target: Target, rng: Generator, bits: Bits) -> Bits:
+    """A third of the values as they are; the others more or less by one digit, mostly the last."""
+    place = rng.integers(0, target.fraction_bits, bits.shape) * (rng.random(bits.shape) < 0.5)
+    moved = bits + (rng.integers(-1, 2, bits.shape) << place)
+    return np.clip(moved, 0, target.floats(target.ones, -1))
 
 
 def limits(target: Target, rng: Generator, n: int) -> Bits:
@@ -297,26 +303,30 @@ def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.u
 
 
 def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
-    """Elements, their midpoints and neighbouring values, where a scale of E4M3 changes too.
+    """Elements, midpoints, eighths between them and neighbours, and scales of E4M3 alike.
 
     All are exact in the source, where the outer scale has few enough digits. Both scales of the
     first block are one.
     """
     config, fmt = target.config, target.format
-    digits = max(config.source.significand_bits - 4 - fmt.significand_bits - 1, 1)
+    digits = max(config.source.significand_bits - 7 - fmt.significand_bits - 1, 1)
     outer = rng.integers(1, 2**digits, n).astype(np.float64)
     exponent = rng.integers(max(-150, config.source.lsb - 1), min(100, config.source.emax), n)
     outer = np.ldexp(outer, exponent - digits).astype(np.float32)
     outer = np.maximum(outer, np.float32(FLOAT32.smallest))
-    codes = rng.integers(1, E4M3.nan_code, n)
+    least = rng.random(n) < 0.3
+    codes = rng.integers(
+        1 - least, np.where(least, E4M3_CLASSES["subnormal"][1] + 1, E4M3_CLASSES["nan"][0])
+    )
     outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
     scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]
     grid = np.unique(np.abs(fmt.values[np.isfinite(fmt.values)]))
-    places = np.concatenate([grid, (grid[1:] + grid[:-1]) / 2, [2 * grid[-1]]])
     shape = (n, config.block)
-    values = (outer * scale)[:, None] * rng.choice(places, shape)
+    place = rng.integers(0, len(grid), shape)
+    between = _eighths(rng, shape) * np.diff(grid, append=2 * grid[-1])[place]
+    values = (outer * scale)[:, None] * (grid[place] + between)
     # The largest magnitude makes this scale exactly, or lies between it and the next one.
-    most = np.where(rng.random(n) < 0.5, scale, (scale + next_scale) / 2)
+    most = scale + (next_scale - scale) * _eighths(rng, (n,))
     most[:1] = scale[:1]
     values[:, 0] = outer * most * fmt.largest_finite
     limited = np.minimum(values, values[:, :1])
@@ -324,8 +334,13 @@ def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np
     is_limited[:1] = True
     bits = target.nearest(np.where(is_limited[:, None], limited, values))
     bits = np.minimum(bits, target.floats(target.ones, -1))
-    moved = bits + rng.integers(-1, 2, shape) * (rng.random(shape) < 0.5)
-    return np.clip(moved, 0, target.floats(target.ones, -1)), outer.view(np.uint32)
+    moved = np.where(rng.random(shape) < 0.5, bits, _one_digit_away(target, rng, bits))
+    return moved, outer.view(np.uint32)
+
+
+def _eighths(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Multiples of 1/8 below 1, mostly 0 and 1/2."""
+    return rng.choice(8, shape, p=[0.35, *[0.05] * 3, 0.35, *[0.05] * 3]) / 8
 
 
 def outer_ends(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:

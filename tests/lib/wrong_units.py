@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -66,8 +67,9 @@ def breaks(*components: type) -> Callable[[Callable], Wrong]:
     return breaking
 
 
-def edited(component: type, method: str, old: str, new: str) -> Wrong:
-    """Units with another text in a method; WHEN in `new` is whether they are wrong."""
+def edited(component: type | ModuleType, method: str, old: str, new: str) -> Wrong:
+    """Units with another text in a method, or a function of a module; WHEN in `new` is whether they
+    are wrong."""
 
     def broken(patch: pytest.MonkeyPatch, when: When | None = None) -> None:
         right = inspect.getattr_static(component, method)

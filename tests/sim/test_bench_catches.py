@@ -4,10 +4,11 @@ import os
 import re
 
 import pytest
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, ResetSignal, Signal, Value
 
 from compare import FULL
 from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.hw.dot import float_round
 from mxdot.hw.dot.convert import Narrow
 from mxdot.hw.dot.lane import ElementDecoder, ProductLane
 from mxdot.hw.dot.unit import DotUnit
@@ -80,10 +81,29 @@ def valid_in_reset(unit, m):
     m.d.comb += unit.o.valid.eq(1)
 
 
+@breaks(DotUnit)
+def ones_before_the_first_result(unit, m):
+    """The first result is wrong if registers start with ones."""
+    low, high = (Signal(8, reset_less=True, name=name) for name in ("low", "high"))
+    with m.If(unit.o.valid & unit.o.ready):
+        m.d.sync += [low.eq(unit.i.payload.c[:8]), high.eq(~unit.i.payload.c[:8])]
+    with m.If(low.all() & high.all() & ~ResetSignal()):
+        m.d.comb += unit.o.payload.result.eq(0x5A5A)
+
+
+deepest_stop = edited(
+    float_round,
+    "stop_of",
+    "highs[e >> half] for",
+    "highs[e >> half] & ~(WHEN & (e == bits - 2)) for",
+)
+"""A total with few digits, deep down in its window, becomes no subnormal."""
+
+
 WRONG = [
     *(dropped_sticky_bit, off_by_one_shift, swapped_sign, lost_nan, no_micro),
     *(wrong_last_digit_of_c, lost_under_backpressure, never_ready, never_valid),
-    *(unstable_result, valid_in_reset),
+    *(unstable_result, valid_in_reset, ones_before_the_first_result, deepest_stop),
 ]
 """All in one unit."""
 
@@ -124,6 +144,20 @@ def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_pa
 def test_wrong_rounding_of_a_narrow_c_is_caught(no_replay, simulation_dir, tmp_path):
     options = {"traffic": 200 if FULL else 0, "bulk": 1000}
     result = run_one_of(WRONG, wrong_last_digit_of_c, CONFIG, tmp_path, simulation_dir, **options)
+    assert any(DIFFER in error for error in result.errors)
+
+
+def test_a_register_that_is_read_before_it_is_written_is_caught(
+    no_replay, simulation_dir, tmp_path
+):
+    wrong, options = ones_before_the_first_result, {"traffic": 0, "bulk": 100}
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **options)
+    assert result.errors == [f"bulk: 1 {DIFFER}"]
+
+
+def test_a_wrong_end_of_the_count_is_caught(no_replay, simulation_dir, tmp_path):
+    options = {"traffic": 0, "bulk": 30_000}
+    result = run_one_of(WRONG, deepest_stop, CONFIG, tmp_path, simulation_dir, **options)
     assert any(DIFFER in error for error in result.errors)
 
 

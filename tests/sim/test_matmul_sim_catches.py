@@ -53,13 +53,17 @@ EMPTY = edited(
     "self.s.tlast & (self.s.tkeep[0] | WHEN)",
 )
 """TLAST may come in a beat of no bytes."""
+SHORT = edited(Receiver, "elaborate", "all() | (self.s.tlast &", "all() | ((self.s.tlast | WHEN) &")
+"""A beat may end early without TLAST."""
 RANGE = edited(
     Registers,
     "_write",
-    "fits = ~(value_in[above:] & mask[above:]).any()",
-    "fits = ~(value_in[above:] & (mask[above:] | WHEN.replicate(32)[above:])).any()",
+    "& mask[above:]).any()",
+    "& (mask[above:] | WHEN.replicate(32)[above:])).any()",
 )
 """Bytes that are not written count in the check of a register's range."""
+BIT = edited(Registers, "_write", "~(value_in[above:] &", "~((value_in & ~(WHEN << 21))[above:] &")
+"""One bit above a register's own may be written."""
 STROBE = edited(
     Registers,
     "elaborate",
@@ -76,7 +80,7 @@ STICKY = edited(
     "(status & ~Mux(WHEN & Value.cast(cleared).any(), 2**STATUS_BITS - 1, cleared))",
 )
 """An error that is cleared takes the others with it."""
-OTHERS = [SURPLUS, EMPTY, RANGE, STROBE, DRAIN, STICKY]
+OTHERS = [SURPLUS, EMPTY, SHORT, RANGE, BIT, STROBE, DRAIN, STICKY]
 WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
 
 
@@ -113,12 +117,14 @@ def test_a_counter_that_does_not_wrap_is_caught(simulation_dir, tmp_path):
     [
         (SURPLUS, "fault packet a late_last: STATUS has"),
         (EMPTY, "fault packet a keep: STATUS has"),
+        (SHORT, "fault packet a keep: STATUS has"),
         (RANGE, "fault single bytes: byte 0 of FORMAT"),
+        (BIT, "fault values too large: FORMAT = 0x200000 was accepted"),
         (STROBE, "fault single bytes: "),
         (DRAIN, "fault long counts: CYCLES is "),
         (STICKY, "fault errors one by one: STATUS"),
     ],
-    ids=["surplus", "empty", "range", "strobe", "drain", "sticky"],
+    ids=["surplus", "empty", "short", "range", "bit", "strobe", "drain", "sticky"],
 )
 def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
     errors = errors_of(wrong, tmp_path, simulation_dir)

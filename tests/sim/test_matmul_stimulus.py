@@ -1,16 +1,22 @@
 """The traffic of the matrix bench: short for every unit, and it reaches every goal."""
 
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 
-from mxdot.model import DotConfig
+from mxdot.model import DotConfig, MXArray
 from mxdot.model.formats import E4M3
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import TRAFFIC
+from mxdot.sim.matmul.faults import holed
 from mxdot.sim.matmul.features import WAITS, goals, hits
+from mxdot.sim.matmul.item import predict
 from mxdot.sim.matmul.stimulus import (
     LONG_JOB,
+    PEELED,
     job_held_back,
     least_cycles,
     many_along,
@@ -57,6 +63,41 @@ def test_special_operands_have_a_scale_that_is_nan(seed):
     product = random_product(config, np.random.default_rng(seed), 0, 2, 1, 1, "special")
     for operand in (product.a, product.b):
         assert np.isnan(E4M3.decode(operand.scales)).any()
+
+
+@pytest.mark.parametrize("initial_c", [False, True])
+def test_the_first_digits_of_all_results_cancel_down_to_any(initial_c):
+    """Results of three blocks, or of a D and a block, over the first block's."""
+    config = MatmulConfig(DotConfig("e2m1", 4, "exact"), 2, 1, 4, initial_c=initial_c)
+    depths = set()
+    for seed in range(6):
+        product = random_product(config, np.random.default_rng(seed), 0, 8, 8, 3, PEELED)
+        if initial_c and product.d is not None:
+            made = replace(product, a=first_block(product.a), b=first_block(product.b))
+        else:
+            made = replace(product, d=None)
+        left = predict(config, made).result
+        first = replace(product, a=first_block(product.a), b=first_block(product.b), d=None)
+        whole = predict(config, first).result
+        both = (left != 0) & (whole != 0)
+        depths |= set((np.frexp(whole)[1] - np.frexp(left)[1])[both].tolist())
+    assert depths >= set(range(1, 24))
+
+
+def first_block(operand):
+    """The first four elements along K."""
+    return MXArray(operand.codes[:, :4], operand.scales[:, :1], operand.format, 4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hole_ends_a_beat_that_is_not_the_last(seed):
+    for size, width in ((9, 3), (10, 4), (3, 1)):
+        keep = holed(Random(seed), size, width, ends=True)
+        beats = [keep[at : at + width] for at in range(0, size, width)]
+        (short,) = [beat for beat in beats if 0 in beat]
+        assert short == sorted(short, reverse=True)
+        assert all(beats[-1])
+    assert holed(Random(seed), 3, 4, ends=True).count(0) == 1
 
 
 def test_numbers_of_blocks_are_left_out_only_where_a_tile_takes_too_long():

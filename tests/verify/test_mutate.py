@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from mxdot.util.jobs import DryRun
 from mxdot.verify.command import Session
 from mxdot.verify.formal import aig
 from mxdot.verify.formal.claim import Claim
-from mxdot.verify.formal.engine import Verdict
+from mxdot.verify.formal.engine import Verdict, ask
 from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
 from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil, tasks
 from mxdot.verify.mutate import run as command
 from mxdot.verify.mutate.equivalence import Given, Limits
+from mxdot.verify.mutate.flow import NoPipelineError
 from mxdot.verify.mutate.score import Fate, MutantOutcome, score
 from mxdot.verify.small_units import UNITS, Unit
 
@@ -61,6 +63,18 @@ def test_each_mutant_is_killed_or_proved_equal(outcomes):
     assert fates[Fate.KILLED] >= COUNT / 2
     assert fates[Fate.EQUIVALENT] > 0
     assert fates.total() == COUNT
+
+
+def test_outputs_of_what_enters_are_alike_for_equal_mutants_alone(made, outcomes, tmp_path):
+    graph = aig.read(made.aiger)
+    graph = replace(graph, registers=design.registers_of(graph))
+    alike = set()
+    for mutant, outcome in zip(made.mutants, outcomes, strict=True):
+        with suppress(NoPipelineError):
+            equivalence.write_flow(graph, mutant.number, tmp_path / "flow.aig")
+            if ask(equivalence.FLOW, tmp_path, mutant.text, LIMIT) is Verdict.PROVED:
+                alike.add(outcome.fate)
+    assert alike == {Fate.EQUIVALENT}
 
 
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
@@ -299,7 +313,7 @@ def test_what_takes_too_long_is_asked_again(made, outcomes, tmp_path, monkeypatc
     monkeypatch.setattr(equivalence, "ask", slow)
     how = "one step from every state, in a longer time"
     assert equivalence.decide(made, equal, tmp_path, Limits(1, LIMIT)) == (Verdict.PROVED, how)
-    assert asked == [1, 1, 1, LIMIT]
+    assert asked == [1, 1, 1, 1, LIMIT]
     with pytest.raises(SynthesisError, match="took longer"):
         equivalence.decide(made, equal, tmp_path, Limits(1, 2))
 
@@ -439,3 +453,13 @@ def test_the_command_says_who_survived(mutate, monkeypatch, capsys):
 def test_bad_arguments_are_one_line(arguments, message, capsys):
     assert main(["verify", "mutate", *arguments]) == 2
     assert capsys.readouterr().err == f"mxdot: error: {message}\n"
+
+
+def test_registers_whose_outputs_mutants_change_keep_their_names():
+    change = "mutate -mode inv -cell c -port Q -portbit 1 -wire sum_register_rows -wirebit 21"
+    other = "mutate -mode inv -cell c -port A -portbit 0"
+    rename = "rename -enumerate -pattern sum_register_rows_changed21_% w:$auto$mutate*"
+    assert [*design.named([other, change])] == [change, rename, other]
+    names = [("sum_register_rows_changed21_0", 0), ("sum_register_valid", 0), None]
+    graph = aig.Aig([], [], {}, [], names)
+    assert design.registers_of(graph) == [("sum_register_rows", 21), *names[1:]]

@@ -1,6 +1,7 @@
 """All mutants of a unit in one Verilog module: an input says which of them lives."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from ...hw.hierarchy import used
 from ...hw.verilog import TOPS, default_top, generate
 from ...synth.tools import run_yosys
 from ...util.files import write_file
+from ..formal.aig import Aig
 from ..small_units import Unit
 from . import rtlil
 from .operators import sample
@@ -113,7 +115,8 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
         what = plain(change.what)
         mutants.append(Mutant(number, change.operator, plain(name), what, source, name, ""))
     (directory / "mutants.il").write_text(changed)
-    run_yosys(WRITE.format(mutations="\n".join(lines)), directory, unit.name, LIMIT)
+    script = WRITE.format(mutations="\n".join(named(lines)))
+    run_yosys(script, directory, unit.name, LIMIT)
     ports = used(TOPS[type(unit.config)](unit.config))
     wrapper = _wrapper(
         top, inner, [(str(s.name), side, len(s)) for s, side, _ in ports.ports], bits
@@ -121,6 +124,29 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
     verilog = directory / f"{top}.v"
     write_file(verilog, wrapper + (directory / "mutants.v").read_text())
     return Design(unit, tuple(mutants), original, verilog, directory / "mutants.aig", ports.reset)
+
+
+def named(commands: list[str]) -> Iterator[str]:
+    """Commands of Yosys, with names for registers whose outputs they change.
+
+    A changed bit of a register leaves on a new wire, named as `registers_of` reads it.
+    """
+    outputs = {c: re.search(r" -port Q .*-wire \\?(\S+) -wirebit (\d+)", c) for c in commands}
+    for command, register in outputs.items():
+        if register is not None:
+            yield command
+            name = f"{register[1]}_changed{register[2]}_%"
+            yield f"rename -enumerate -pattern {name} w:$auto$mutate*"
+    yield from (command for command, register in outputs.items() if register is None)
+
+
+def registers_of(graph: Aig) -> list[tuple[str, int] | None]:
+    """Names of the registers of a graph of mutants, also of those whose outputs mutants change."""
+    names = []
+    for name in graph.registers:
+        changed = name and re.fullmatch(r"(.+)_changed(\d+)_\d+", name[0])
+        names.append((changed[1], int(changed[2])) if changed else name)
+    return names
 
 
 def _of_yosys(number: int, command: str) -> Mutant:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from ..formal.aig import Aig, Builder
 from ..formal.claim import prove
 from ..formal.engine import Verdict, ask
 from ..formal.facts import Fact, facts
-from .design import SELECT, Design
+from .design import SELECT, Design, registers_of
+from .flow import Flow, NoPipelineError
 
 STEP = "&r step.aig; &cec -m; print_status"
+FLOW = STEP.replace("step", "flow")
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
 _PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
 """Outputs that belong to a stream, and what its `valid` begins with."""
@@ -54,19 +57,22 @@ def decide(
 
     First one step: from every state both go to the same state with the same outputs. The same with
     registers that hold nothing free to differ. Then that again for states of the unit that facts
-    about it allow, each proved here before it is assumed. Then any sequence of inputs: both start
-    in one state, whatever it is, with a reset in the first cycle; payloads count while they are
-    valid. What takes too long is asked again with the longer limit.
+    about it allow, each proved here before it is assumed. Then outputs of a pipeline without loops,
+    as functions of what enters. Then any sequence of inputs: both start in one state, whatever it
+    is, with a reset in the first cycle; payloads count while they are valid. What takes too long is
+    asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
     directory.mkdir(parents=True, exist_ok=True)
     graph = aig.read(design.aiger)
+    graph = replace(graph, registers=registers_of(graph))
     rules, names = _assumed(design, directory, limits.longer, facts)
     answered: set[str] = set()
     failed: dict[str, SynthesisError] = {}
     for limit, more in ((limits.first, ""), (limits.longer, ", in a longer time")):
-        for how, make, commands in _questions(graph, number, design.reset, rules, names):
+        questions = _questions(graph, number, design.reset, rules, names, directory)
+        for how, make, commands in questions:
             if how in answered:
                 continue
             make(directory)
@@ -89,7 +95,7 @@ Question = tuple[str, Callable[[Path], None], str]
 
 
 def _questions(
-    graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str
+    graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str, directory: Path
 ) -> Iterator[Question]:
     """The cheapest first."""
     idle = ", except registers that hold nothing"
@@ -100,6 +106,9 @@ def _questions(
     if rules:
         given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
+    with suppress(NoPipelineError):
+        write_flow(graph, number, directory / "flow.aig")
+        yield "outputs of what enters", lambda _: None, FLOW
     how = "every sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
@@ -125,9 +134,15 @@ _proved: dict[str, bool] = {}
 """True for facts that are proved, by name, in this process."""
 
 
+def _fixed(graph: Aig, number: int) -> dict[tuple[str, int], int]:
+    """Inputs that say which mutant lives."""
+    return {name: number >> name[1] & 1 for name in graph.inputs if name[0] == SELECT}
+
+
 def _selected(graph: Aig, number: int, given: dict[tuple[str, int], int]) -> list[int]:
     """Literals of a copy's inputs; the mutant's number is fixed."""
-    return [given[name] if name[0] != SELECT else (number >> name[1]) & 1 for name in graph.inputs]
+    known = given | _fixed(graph, number)
+    return [known[name] for name in graph.inputs]
 
 
 def _outputs(graph: Aig, nodes: list[int]) -> dict[tuple[str, int], int]:
@@ -200,6 +215,12 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     builder.write(path, [], builder.either(differ))
 
 
+def write_flow(graph: Aig, number: int, path: Path) -> None:
+    """Write whether outputs are other functions of what enters; NoPipelineError for other units."""
+    selected = [_fixed(graph, which) for which in (0, number)]
+    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path)
+
+
 def _allowed(
     graph: Aig,
     builder: Builder,
@@ -230,7 +251,13 @@ def _owners(graph: Aig) -> list[int | None]:
     """Valid bit of each register's section, if it has one."""
     names = [name[0] if name else "" for name in graph.registers]
     valid = {name: i for i, name in enumerate(names) if name.endswith("_register_valid")}
-    owners = [valid.get(re.sub(r"_register_\w+$", "_register_valid", name)) for name in names]
+    others = [i for i, name in enumerate(names) if name.endswith("_valid") and name not in valid]
+    last = others[0] if len(others) == 1 else None  # the last section's has the output's name
+    sections = [re.sub(r"_register_\w+$", "_register_valid", name) for name in names]
+    owners = [
+        valid.get(section, last if section != name else None)
+        for section, name in zip(sections, names, strict=True)
+    ]
     return [None if owner == i else owner for i, owner in enumerate(owners)]
 
 

@@ -1,0 +1,183 @@
+"""Whether a pipeline without loops and its mutant make the same outputs of what enters.
+
+A section's registers hold, or take a function of the section before it. While its valid bit is 1
+they are thus a function of inputs that entered together, in the unit and in the mutant of the same
+ones, unless the mutant changes when registers hold. One question without registers is left: whether
+outputs are alike functions of inputs.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..formal import aig
+from ..formal.aig import Aig, Builder
+
+Bit = tuple[str, int]
+ENTER = ("in_valid", 0)
+"""The input that says that others enter."""
+
+
+class NoPipelineError(ValueError):
+    """The graph is another kind of unit, or the mutant changes when registers hold."""
+
+
+class Flow:
+    """Unit and mutant as nodes of one graph, from one state.
+
+    sides: by unit and mutant, next values of registers and outputs. state: literals of registers.
+    owners: number of the valid bit of each register, None for valid bits themselves.
+    """
+
+    def __init__(
+        self,
+        graph: Aig,
+        selected: Sequence[dict[Bit, int]],
+        owners: Sequence[int | None],
+        payload: re.Pattern[str],
+    ) -> None:
+        free = [name for name in graph.inputs if name not in selected[0]]
+        self.builder = Builder(len(free) + len(graph.nexts), 0)
+        given = {name: self.builder.input(i) for i, name in enumerate(free)}
+        self.state = [self.builder.input(len(free) + i) for i in range(len(graph.nexts))]
+        self.owners, self.payload = owners, payload
+        self.nexts: list[list[int]] = []
+        self.outputs: list[dict[Bit, int]] = []
+        for fixed in selected:
+            leaves = [fixed.get(name, given.get(name, 0)) for name in graph.inputs]
+            nodes = self.builder.copy(graph, [*leaves, *self.state])
+            self.nexts.append([nodes[x >> 1] ^ x & 1 for x in graph.nexts])
+            self.outputs.append({k: nodes[x >> 1] ^ x & 1 for k, x in graph.outputs.items()})
+        self.enters = given.get(ENTER, aig.FALSE)
+        self.number = {literal >> 1: i for i, literal in enumerate(self.state)}
+        self.members = {
+            valid: [i for i, owner in enumerate(owners) if owner == valid]
+            for valid, owner in enumerate(owners)
+            if owner is None
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the question: one output, 1 where both differ. NoPipelineError without one."""
+        loads = {valid: self._load(valid) for valid in self.members}
+        self._check_control(loads.values())
+        wrong: list[int] = []
+        made: list[dict[int, int]] = [{}, {}]
+        sources = {valid: self._before(valid, load) for valid, load in loads.items()}
+        while sources:
+            ready = [valid for valid, before in sources.items() if before not in sources]
+            if not ready:
+                raise NoPipelineError("a loop")
+            for valid in ready:
+                before = sources.pop(valid)
+                for side in (0, 1):
+                    made[side] |= self._made(side, valid, before, loads[valid], made[side])
+                wrong.append(self._appears(valid, before, loads[valid]))
+        for name in self.outputs[0]:
+            if self.payload.fullmatch(name[0]):
+                pair = [self._leaves(side, name, made[side]) for side in (0, 1)]
+                wrong.append(self.builder.differ(*pair))
+        self.builder.write(path, [], self.builder.either(wrong))
+
+    def _check_control(self, loads: Iterable[int]) -> None:
+        """Valid bits, handshakes and loads are alike and do not depend on data."""
+        control = [
+            [*(nexts[v] for v in self.members),
+             *(x for name, x in outputs.items() if not self.payload.fullmatch(name[0]))]
+            for nexts, outputs in zip(self.nexts, self.outputs, strict=True)
+        ]  # fmt: skip
+        if control[0] != control[1]:
+            raise NoPipelineError("another control")
+        if self._sections([*control[0], *loads]) - {None}:
+            raise NoPipelineError("control that depends on data")
+
+    def _load(self, valid: int) -> int:
+        """The literal that lets a section's registers take new values."""
+        found = Counter(
+            load for i in self.members[valid]
+            for load in [self._select(self.nexts[0][i], self.state[i])] if load is not None
+        )  # fmt: skip
+        if not found:
+            raise NoPipelineError("registers that never hold")
+        return found.most_common(1)[0][0]
+
+    def _select(self, literal: int, own: int) -> int | None:
+        """The select of a multiplexer whose other way is `own`; None for anything else."""
+        pair = self._pair(literal)
+        if pair is None:
+            return None
+        if literal & 1 == 0 and own in pair:  # takes 0
+            return sum(pair) - own ^ 1
+        if literal & 1 and own ^ 1 in pair:  # takes 1
+            return sum(pair) - (own ^ 1) ^ 1
+        for way in pair if literal & 1 else ():
+            held = self._pair(way)
+            if way & 1 and held is not None and own in held:
+                return sum(held) - own ^ 1
+        return None
+
+    def _pair(self, literal: int) -> tuple[int, int] | None:
+        place = (literal >> 1) - self.builder.inputs - self.builder.registers - 1
+        return self.builder.ands[place] if place >= 0 else None
+
+    def _before(self, valid: int, load: int) -> int | None:
+        """The section that a section's registers take, None for inputs."""
+        roots = [self.nexts[side][i] for side in (0, 1) for i in self.members[valid]]
+        taken = self._with(roots, {load: aig.TRUE})
+        of = self._sections(taken)
+        if len(of) > 1 or valid in of:
+            raise NoPipelineError("registers of several sections")
+        return next(iter(of), None)
+
+    def _made(
+        self, side: int, valid: int, before: int | None, load: int, made: dict[int, int]
+    ) -> dict[int, int]:
+        """Literals of a section's registers as functions of inputs."""
+        members = self.members[valid]
+        roots = [self.nexts[side][i] for i in members]
+        if self._with(roots, {load: aig.FALSE}) != [self.state[i] for i in members]:
+            raise NoPipelineError("registers that do not hold")
+        entered = () if before is None else self.members[before]
+        known = {self.state[i]: made[i] for i in entered}
+        taken = self._with(self._with(roots, {load: aig.TRUE}), known)
+        return dict(zip(members, taken, strict=True))
+
+    def _appears(self, valid: int, before: int | None, load: int) -> int:
+        """Whether a section becomes valid though it neither holds nor takes something valid."""
+        comes = self.enters if before is None else self.state[before]
+        holds = self.builder.both(load ^ 1, self.state[valid])
+        good = self.builder.either((holds, self.builder.both(load, comes)))
+        return self.builder.both(self.nexts[0][valid], good ^ 1)
+
+    def _leaves(self, side: int, name: Bit, made: dict[int, int]) -> int:
+        """An output as a function of inputs."""
+        roots = [self.outputs[side][name]]
+        if len(self._sections(roots)) > 1:
+            raise NoPipelineError("outputs of several sections")
+        return self._with(roots, {self.state[i]: x for i, x in made.items()})[0]
+
+    def _sections(self, literals: Iterable[int]) -> set[int | None]:
+        """Sections of the registers that literals depend on; None for valid bits."""
+        numbers = (self.number[node] for node in self._cone(literals) if node in self.number)
+        return {self.owners[i] for i in numbers}
+
+    def _cone(self, literals: Iterable[int]) -> list[int]:
+        """Nodes that literals depend on, in the order of the graph."""
+        seen: set[int] = set()
+        left = [literal >> 1 for literal in literals]
+        while left:
+            node = left.pop()
+            if node not in seen:
+                seen.add(node)
+                left += [x >> 1 for x in self._pair(2 * node) or ()]
+        return sorted(seen)
+
+    def _with(self, literals: Sequence[int], known: dict[int, int]) -> list[int]:
+        """Literals where some literals have other values."""
+        new = {literal >> 1: value ^ literal & 1 for literal, value in known.items()}
+        for node in self._cone(literals):
+            if node not in new:
+                pair = self._pair(2 * node)
+                ways = [new[x >> 1] ^ x & 1 for x in pair or ()]
+                new[node] = self.builder.both(*ways) if ways else 2 * node
+        return [new[literal >> 1] ^ literal & 1 for literal in literals]

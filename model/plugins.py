@@ -1,6 +1,7 @@
 """Modules of users, which add formats and accumulators."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,12 @@ def plugin_files() -> list[Path]:
         if spec is not None and spec.origin:
             folders.add(Path(spec.origin).parent)
     return sorted(path for folder in folders for path in folder.glob("*.py"))
+
+
+def assignment() -> str:
+    """Beginning of a command to paste that sets `VARIABLE` as here; empty where it is not set."""
+    names = os.environ.get(VARIABLE)
+    return f"{VARIABLE}={shlex.quote(names)} " if names else ""
 
 
 def load_plugins() -> None:

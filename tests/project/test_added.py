@@ -1,6 +1,7 @@
 """The format and the accumulator that docs/architecture.md adds, through model, RTL and bench."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,15 +36,33 @@ def shown(command):
     return block
 
 
-def test_another_oracle_is_noticed(folder):
+@pytest.mark.parametrize(
+    ("right", "wrong", "where"),
+    [("round(x)", "int(x)", "nearest:0 e4m3"), ("toward_zero", "nearest_even", "nearest:24 e4m3")],
+)
+def test_another_oracle_is_noticed(folder, right, wrong, where):
     """tests/project/test_docs.py compares the model with the page's own."""
     path = folder / "nearest_oracle.py"
-    path.write_text(path.read_text().replace("round(x)", "int(x)"))
+    path.write_text(path.read_text().replace(right, wrong))
     code = shown("against_oracle.py").code
     done = run(folder, "bash", "-ec", code, PYTEST_CURRENT_TEST="")
     assert done.returncode == 1, done.stderr
-    assert " of 300 dot products differ" in done.stdout
-    assert "repeat      MXDOT_SEED=1 python tests/lib/against_oracle.py nearest:6" in done.stdout
+    assert re.search(rf"^{where}: \d+ of 300 dot products differ; the smallest", done.stdout, re.M)
+    command = "MXDOT_SEED=1 python tests/lib/against_oracle.py nearest:0 nearest:24"
+    assert f"repeat      MXDOT_PLUGINS=nearest,nearest_oracle {command}" in done.stdout
+
+
+def test_an_accumulator_without_an_oracle_is_refused_in_one_line(folder):
+    command = sys.executable, "tests/lib/against_oracle.py", "nearest:6"
+    done = run(folder, *command, MXDOT_PLUGINS="nearest")
+    assert done.returncode == 2
+    assert "error: nearest:6 must have its oracle in rational.dot.ADDED, which" in done.stderr
+
+
+def test_formats_of_plugins_are_compared(folder):
+    command = sys.executable, "tests/lib/against_oracle.py", "aligned:6"
+    done = run(folder, *command, MXDOT_PLUGINS="e3m4")
+    assert "aligned:6 e3m4: 300 dot products, equal" in done.stdout, done.stderr
 
 
 def test_the_rtl_is_the_model(folder):

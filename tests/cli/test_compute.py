@@ -60,6 +60,15 @@ def test_accumulators_that_take_other_operands(capsys, files):
         assert ("operands    not the same for all: --format and --scales" in out) == differ
 
 
+def test_flags_of_each_of_several_accumulators(capsys, files):
+    command = "compute", "--accumulator", "fixed:2:0,exact", files / "a.npy", files / "b.npy"
+    _, out, _ = run(capsys, *command)
+    flags = [line for line in out.splitlines() if line.startswith("flags       ")]
+    assert len(flags) == 2
+    assert "saturated" in flags[0]
+    assert "saturated" not in flags[1]
+
+
 def test_several_machines_next_to_each_other(capsys, files):
     operands = [files / "a.npy", files / "b.npy"]
     names = "h100-bf16", "mi300x-bf16"

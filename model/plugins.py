@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import walk_tb
 
 VARIABLE = "MXDOT_PLUGINS"
 """Environment variable: names of modules, with commas; simulators' processes have it too."""
@@ -52,7 +53,17 @@ def _naming(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = f"names {name!r}, which raises {type(error).__name__}: {error}"
+        text = f"names {name!r}, which raises {type(error).__name__}: {error}{_place(error)}"
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             text = f"must name modules on PYTHONPATH, not {name!r}: {error}"
         raise ValueError(f"{VARIABLE} {text}") from error
+
+
+def _place(error: Exception) -> str:
+    """File and line outside this package and Python's importing; empty text for a syntax error."""
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+        if not frame.f_globals.get("__name__", "").startswith(("mxdot.", "importlib"))
+    ]
+    return "" if not places else f" ({places[-1][0]}, line {places[-1][1]})"

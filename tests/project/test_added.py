@@ -94,12 +94,41 @@ def test_a_module_that_fails_is_named_in_one_line(folder, text, error):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     named = f"mxdot: error: MXDOT_PLUGINS names 'broken', which raises {error}"
     assert done.stderr.startswith(named)
+    assert "broken.py, line 1)" in done.stderr
 
 
 def test_without_rtl_it_is_refused_by_name(folder):
     done = run(folder, "mxdot", "verilog", "--accumulator", "nearest:6", MXDOT_PLUGINS="nearest")
     assert "accumulator nearest:6 must have its class Nearest in FAMILIES" in done.stderr
     assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "options", "error"),
+    [
+        (
+            "nearest_hw",
+            '"align":',
+            '"aligne":',
+            (),
+            "has 'aligne' for nearest:6, no section of it; nearest: align",
+        ),
+        (
+            "nearest",
+            "cuts=()",
+            "bits=0",
+            ("--stages", "20", "--interleave", "15"),
+            "section align of nearest:6 is cut into parts, and its ",
+        ),
+    ],
+)
+def test_hardware_that_does_not_fit_is_named(folder, name, right, wrong, options, error):
+    path = folder / f"{name}.py"
+    path.write_text(path.read_text().replace(right, wrong))
+    command = "mxdot", "verilog", "--accumulator", "nearest:6", "-o", "x.v", *options
+    done = run(folder, *command, MXDOT_PLUGINS="nearest_hw")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert error in done.stderr
 
 
 def test_results_with_other_plugins_have_other_keys(folder):

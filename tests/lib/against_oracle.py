@@ -8,6 +8,7 @@ Accumulators and formats from outside are in the modules of MXDOT_PLUGINS, with 
 
 import argparse
 import sys
+from fractions import Fraction
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def with_oracle(text: str) -> Accumulator:
     """The accumulator, if the oracle has a rule for it, else ValueError."""
     rule = accumulator(text)
     try:
-        oracle.accumulate(text, [], 0, oracle.Status())
+        oracle.accumulate(text, [], Fraction(0), oracle.Status())
     except ValueError:
         known = ", ".join(oracle.ADDED) or "nothing"
         raise ValueError(
@@ -89,7 +90,7 @@ def with_oracle(text: str) -> Accumulator:
 
 def main() -> int:
     """Compare; 0 where all is equal, 1 where bits or flags differ, 2 for wrong input."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("accumulators", nargs="+", metavar="A", help="nearest:6, aligned:13, ...")
     texts = parser.parse_args().accumulators
     try:

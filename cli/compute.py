@@ -181,6 +181,8 @@ def run(args: argparse.Namespace) -> int:
         for one in computed:
             for name, text in one.about.items():
                 print(one_line(f"{name:12}{text}"))
+            if len(computed) > 1:
+                print(f"{'flags':12}{_flags(one.trace)}")
         if len(computed) == 1:
             _print(computed[0].trace, computed[0].shape)
         else:
@@ -264,8 +266,7 @@ def _names(trace: "Trace", place: tuple[int, ...]) -> str:
 
 
 def _print(trace: "Trace", shape: list[int]) -> None:
-    counts = [f"{name} {n}" for name, n in _counts(trace).items() if n]
-    print(f"{'result':12}{_size(shape)}, float32; flags: {', '.join(counts) or 'none'}\n")
+    print(f"{'result':12}{_size(shape)}, float32; flags: {_flags(trace)}\n")
     places = list(np.ndindex(trace.result.shape))
     for place in places[:SHOWN]:
         value = trace.result[place]
@@ -304,8 +305,10 @@ def _where(place: tuple[int, ...], shape: list[int]) -> str:
     return f"{' '.join(map(str, place[len(place) - len(shape) :])):12}"
 
 
-def _counts(trace: "Trace") -> dict[str, int]:
-    return {name: int(flags.sum()) for name, flags in vars(trace.flags).items()}
+def _flags(trace: "Trace") -> str:
+    """Flags and their numbers of results."""
+    counts = {name: int(flags.sum()) for name, flags in vars(trace.flags).items()}
+    return ", ".join(f"{name} {n}" for name, n in counts.items() if n) or "none"
 
 
 def _write(args: argparse.Namespace, computed: Sequence[Computed]) -> None:

@@ -141,7 +141,7 @@ def operand(source: Source, fmt: ElementFormat, scaling: Scaling) -> tuple[MXArr
         how = f"E8M0 scales per {scaling.block} by the rule {scaling.rule}"
     else:
         made = unscaled(values, fmt, block_size=scaling.block, pad=True)
-        low, high = fmt.extremes
+        low, high = map(np.float64, fmt.extremes)  # beyond float32 in formats of one's own
         beyond = int(((values < low) | (values > high)).sum())
         how = "scales of 1" + (f", {beyond} saturated or infinite" if beyond else "")
     if NATIVE.get(source.array.dtype.name) == fmt and not scaling.is_block:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..model.errors import choice, one_line
+from ..model.plugins import assignment
 from ..model.units import KINDS, DotConfig
 from . import soak
 from .backends import add_backend_options, backend, check_backend, listing
@@ -203,4 +204,5 @@ def _repeat(args: argparse.Namespace) -> str:
     words += ["--waves"] * (args.simulator in (None, "verilator"))
     if args.name:
         words += ["--name", *args.name]
-    return " ".join(word if word in ("{name}", "{seed}") else quoted(word) for word in words)
+    command = " ".join(word if word in ("{name}", "{seed}") else quoted(word) for word in words)
+    return assignment() + command

@@ -1,12 +1,14 @@
 """Modules of users, which add formats and accumulators."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import walk_tb
 
 VARIABLE = "MXDOT_PLUGINS"
 """Environment variable: names of modules, with commas; simulators' processes have it too."""
@@ -21,6 +23,12 @@ def plugin_files() -> list[Path]:
         if spec is not None and spec.origin:
             folders.add(Path(spec.origin).parent)
     return sorted(path for folder in folders for path in folder.glob("*.py"))
+
+
+def assignment() -> str:
+    """Beginning of a command to paste that sets `VARIABLE` as here; empty where it is not set."""
+    names = os.environ.get(VARIABLE)
+    return f"{VARIABLE}={shlex.quote(names)} " if names else ""
 
 
 def load_plugins() -> None:
@@ -45,7 +53,17 @@ def _naming(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = f"names {name!r}, which raises {type(error).__name__}: {error}"
+        text = f"names {name!r}, which raises {type(error).__name__}: {error}{_place(error)}"
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             text = f"must name modules on PYTHONPATH, not {name!r}: {error}"
         raise ValueError(f"{VARIABLE} {text}") from error
+
+
+def _place(error: Exception) -> str:
+    """File and line outside this package and Python's importing; empty text for a syntax error."""
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+        if not frame.f_globals.get("__name__", "").startswith(("mxdot.", "importlib"))
+    ]
+    return "" if not places else f" ({places[-1][0]}, line {places[-1][1]})"

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 
 from ..gpu.repeated import share_when_compiled
+from ..model.errors import nearest
 from .attention import set_attention
 from .experts import MXExperts, is_stacked
 from .linear import MXLinear, as_recipe
@@ -54,6 +55,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
         if not any(fnmatchcase(name, pattern) for name in (*linear, *others)):
             raise ValueError(
                 f"skip must name layers of the model that multiply by weights, not {pattern!r}"
+                f"{nearest(pattern, [*linear, *others])}"
             )
     patterns = (*skip, *recipe.high_precision)
     kept = _matching({**linear, **others}, patterns)

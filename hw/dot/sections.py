@@ -1,6 +1,7 @@
 """The sections of every accumulator, by the names that `DotConfig.pipeline` gives them."""
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from ...model.accumulators import (
@@ -19,6 +20,7 @@ from ...model.accumulators import (
 )
 from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ...model.accumulators.group_sums import GroupSums
+from ...model.errors import nearest
 from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
 from ...model.pipeline.widths import Widths
@@ -62,6 +64,9 @@ SHARED: dict[str, Callable[..., Section]] = {
     "convert": _convert,
 }
 
+KNOWN = {kind for family in (SHARED, integer.SECTIONS, *FAMILIES.values()) for kind in family}
+"""Names of the package's sections."""
+
 
 def family_of(config: DotConfig) -> Mapping[str, Callable[..., Section]]:
     """Sections that the unit's accumulator may have, by kind; ValueError for an unknown class."""
@@ -70,8 +75,36 @@ def family_of(config: DotConfig) -> Mapping[str, Callable[..., Section]]:
     return {**SHARED, **by_kind(FAMILIES, config.accumulator, TABLE)}
 
 
+def check(widths: Widths) -> None:
+    """ValueError where FAMILIES does not fit the unit's sections."""
+    config = widths.config
+    family, parts, rule = family_of(config), config.pipeline.sections, config.accumulator
+    for part in parts:
+        if part.kind not in family:
+            raise ValueError(f"section {part.kind} of {rule} must have its hardware in {TABLE}")
+        if part.number is not None and not _takes(family[part.kind], widths, part.number):
+            raise ValueError(
+                f"section {part.kind} of {rule} is cut into parts, and its hardware in {TABLE} is "
+                "one part: it must take (widths, number), or sections() must give it cuts=()"
+            )
+    kinds = KNOWN | {part.kind for part in parts}
+    for name in family:
+        near = nearest(name, KNOWN)
+        if name not in kinds and near:
+            raise ValueError(f"{TABLE} has {name!r} for {rule}, no section of it{near}")
+
+
+def _takes(maker: Callable[..., Section], *arguments: object) -> bool:
+    try:
+        signature(maker).bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
 def build(widths: Widths) -> list[Section]:
     """Sections of a unit, in the order of `DotConfig.pipeline.sections`."""
+    check(widths)
     config = widths.config
     family = family_of(config)
     return [_section(family, part.kind, part.number, widths) for part in config.pipeline.sections]

@@ -16,7 +16,7 @@ from ..pipeline import Admission, SectionChain, Token
 from ..result_queue import MovingQueue, ResultQueue
 from ..top import Top
 from .multiply import block_values
-from .sections import build
+from .sections import build, check
 
 HANDSHAKE = ("first", "last", "slot")
 """Values of a block on which `ready` may depend."""
@@ -336,6 +336,7 @@ class DotTop(Top):
                 self.port(f"out_{name}", 1, "out", f"status flag: {name}")
 
     def unit(self) -> DotUnit:
+        check(Widths(self.config))  # before a component is made
         return DotUnit(self.config)
 
     def connect(self, m: Module, unit: DotUnit, port: dict[str, Signal]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import choice, unknown
 from ..plugins import load_plugins
-from .codes import Specials
+from .codes import LONGEST_CODE, Specials
 from .floating import FloatFormat, Flushed
 from .integer import MOST_SCALE_BITS, IntegerFormat, UnsignedFormat
 from .power import PowerFormat
@@ -123,7 +123,9 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
     """The format of MX elements with a name, or `value` itself; ValueError lists the names."""
     if isinstance(value, ElementFormat):
         if not value.is_mx:
-            raise ValueError(f"{name} must be a format of MX elements, not {value}")
+            is_long = isinstance(value, FloatFormat) and not value.native
+            limit = f", which has {value.bits} bits, more than {LONGEST_CODE}" if is_long else ""
+            raise ValueError(f"{name} must be a format of MX elements, not {value}{limit}")
         return value
     if not isinstance(value, str):
         raise TypeError(f"{name} must be an ElementFormat or its name, not {value!r}")

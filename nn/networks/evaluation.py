@@ -3,7 +3,7 @@
 import copy
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...model.errors import one_line
+from ...model.errors import nearest, one_line
+from ...model.schemes import SCHEMES, scheme
 from ...model.schemes.pairing import RECOMMENDED, pairings
 from ...util.charts import Entry, Picture, save
 from ...util.charts.layers import axis, names_axis, panel, points
@@ -51,9 +52,24 @@ def recipes(
         if text in known:
             named[text] = known[text]
         else:
+            if "/" not in text and text.partition(":")[0] not in SCHEMES:
+                _check_scheme(text, known)
             pairs = pairings([text], rules, blocks)
             named |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
     return named
+
+
+def _check_scheme(text: str, known: Collection[str]) -> None:
+    """ValueError with names of recipes and schemes, unless the text is a scheme's."""
+    try:
+        scheme(text)
+    except ValueError as error:
+        if not str(error).startswith("scheme must be one of"):
+            raise
+        raise ValueError(
+            f"recipe must be one of {', '.join(known)}, a scheme or weights/activations "
+            f"(docs/schemes.md), not {text!r}{nearest(text, [*known, *SCHEMES])}"
+        ) from None
 
 
 def evaluate_network(

@@ -11,6 +11,7 @@ import pytest
 
 from command_line import refusal, run
 from doc_examples import PAGES
+from mxdot.cli.operands import Scaling, Source, operand
 from mxdot.model import (
     MACHINES,
     MXArray,
@@ -20,6 +21,7 @@ from mxdot.model import (
     register_format,
     unscaled,
 )
+from mxdot.model.formats import FloatFormat
 from registries import registries as registries
 
 RNG = np.random.default_rng(0)
@@ -58,6 +60,21 @@ def test_accumulators_that_take_other_operands(capsys, files):
         status, out, _ = run(capsys, *command)
         assert status == 0
         assert ("operands    not the same for all: --format and --scales" in out) == differ
+
+
+def test_a_format_with_the_range_of_float32_makes_no_warning():
+    source = Source("ones", np.ones((1, 32), np.float32), False)
+    _, how = operand(source, FloatFormat("e8m3", 8, 3), Scaling(False, 32, "floor"))
+    assert how.endswith("scales of 1")
+
+
+def test_flags_of_each_of_several_accumulators(capsys, files):
+    command = "compute", "--accumulator", "fixed:2:0,exact", files / "a.npy", files / "b.npy"
+    _, out, _ = run(capsys, *command)
+    flags = [line for line in out.splitlines() if line.startswith("flags       ")]
+    assert len(flags) == 2
+    assert "saturated" in flags[0]
+    assert "saturated" not in flags[1]
 
 
 def test_several_machines_next_to_each_other(capsys, files):

@@ -7,9 +7,11 @@ import zlib
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cases import Cases
 from mxdot.model import FORMATS, Accumulator, MXArray, dot
+from mxdot.model.plugins import assignment
 from rational import dot as oracle
 
 FLAGS = oracle.Result._fields[1:]
@@ -79,22 +81,54 @@ def all_blocks(cases: Cases) -> list[list[tuple[list[int], list[int], int, int]]
     return [list(zip(*row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def difference(cases: Cases, accumulator: Accumulator | str) -> str | None:
-    """A report if the fast model and the oracle differ in a bit or flag, otherwise None."""
-    got, want = fast_results(cases, accumulator), oracle_results(cases, accumulator)
-    wrong = [i for i in range(len(cases)) if got[i] != want[i]]
+def difference(cases: Cases, accumulator: Accumulator | str, cut: bool = False) -> str | None:
+    """A report if the fast model and the oracle differ in a bit or flag, otherwise None.
+
+    cut: the report shows as few blocks and terms of one dot product as still differ.
+    """
+    model, wanted = fast_results(cases, accumulator), oracle_results(cases, accumulator)
+    wrong = [i for i in range(len(cases)) if model[i] != wanted[i]]
     if not wrong:
         return None
     first = min(wrong, key=lambda i: sum(map(bool, cases.a.codes[i] & cases.b.codes[i])))
+    one, shown = cases[first : first + 1], "one with few terms"
+    if cut:
+        one, shown = _cut(one, accumulator), "the smallest part of one"
     return "\n".join(
         [
-            f"{len(wrong)} of {len(cases)} dot products differ; one with few terms, row {first}:",
-            describe(cases[first : first + 1], accumulator),
-            f"got         {_line(got[first])}",
-            f"want        {_line(want[first])}",
+            f"{len(wrong)} of {len(cases)} dot products differ; {shown}, row {first}:",
+            describe(one, accumulator),
+            f"model       {_line(fast_results(one, accumulator)[0])}",
+            f"oracle      {_line(oracle_results(one, accumulator)[0])}",
             f"repeat      {repeat_command()}",
         ]
     )
+
+
+def _cut(case: Cases, accumulator: Accumulator | str) -> Cases:
+    """A dot product that differs, without blocks and places that it differs without."""
+    kept = [np.arange(case.a.scales.shape[1]), np.arange(case.a.block_size)]
+    for axis in (0, 1):
+        for index in kept[axis].copy():
+            trial = kept.copy()
+            trial[axis] = kept[axis][kept[axis] != index]
+            if trial[axis].size and _differs(_taken(case, *trial), accumulator):
+                kept = trial
+    return _taken(case, *kept)
+
+
+def _taken(case: Cases, blocks: NDArray, places: NDArray) -> Cases:
+    """One dot product's blocks and places of these numbers."""
+
+    def taken(x: MXArray) -> MXArray:
+        codes = x.codes.reshape(-1, x.block_size)[np.ix_(blocks, places)]
+        return MXArray(codes.reshape(1, -1), x.scales[:, blocks], x.format, len(places))
+
+    return Cases(taken(case.a), taken(case.b), case.c, case.scale_format)
+
+
+def _differs(case: Cases, accumulator: Accumulator | str) -> bool:
+    return fast_results(case, accumulator) != oracle_results(case, accumulator)
 
 
 def describe(cases: Cases, accumulator: Accumulator | str) -> str:
@@ -120,7 +154,7 @@ def repeat_command() -> str:
     """The command that runs the present test or program alone, with the present seed."""
     test = os.environ.get("PYTEST_CURRENT_TEST")
     if not test:
-        return f"MXDOT_SEED={seed()} python {shlex.join(sys.argv)}"
+        return f"{assignment()}MXDOT_SEED={seed()} python {shlex.join(sys.argv)}"
     return f"MXDOT_SEED={seed()} .venv/bin/python -m pytest '{test.removesuffix(' (call)')}'"
 
 

@@ -239,6 +239,11 @@ def test_unknown_format():
     assert element_format(FORMATS["int8"]) is FORMATS["int8"]
 
 
+def test_a_format_that_is_too_long_is_told_the_limit():
+    with pytest.raises(ValueError, match=r"not e3m30, which has 34 bits, more than 19$"):
+        element_format(FloatFormat("e3m30", 3, 30))
+
+
 @pytest.mark.parametrize("fmt", [FLOAT32, FLOAT16, INT8_FULL, INT4_SYMMETRIC, INT32], ids=str)
 @pytest.mark.contract("F3")
 def test_a_format_that_is_no_element_of_mx(fmt):

@@ -454,7 +454,7 @@ def test_damaged_index(saved, index, said, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--recipe", "mxfp9"], "scheme must be one of"),
+        (["--recipe", "mxfp9"], "(docs/schemes.md), not 'mxfp9'; nearest: mxfp8, mxfp4"),
         (["--recipe", ","], "must name at least one scheme, not none"),
         (["--block", "16"], "scale-rule and block are of schemes, not of the recipe mxfp8"),
         (["--machine", "h100"], "machine must be one of `mxdot machines`, not 'h100'; H100 has "),

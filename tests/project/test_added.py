@@ -1,6 +1,7 @@
 """The format and the accumulator that docs/architecture.md adds, through model, RTL and bench."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,15 +36,33 @@ def shown(command):
     return block
 
 
-def test_another_oracle_is_noticed(folder):
+@pytest.mark.parametrize(
+    ("right", "wrong", "where"),
+    [("round(x)", "int(x)", "nearest:0 e4m3"), ("toward_zero", "nearest_even", "nearest:24 e4m3")],
+)
+def test_another_oracle_is_noticed(folder, right, wrong, where):
     """tests/project/test_docs.py compares the model with the page's own."""
     path = folder / "nearest_oracle.py"
-    path.write_text(path.read_text().replace("round(x)", "int(x)"))
+    path.write_text(path.read_text().replace(right, wrong))
     code = shown("against_oracle.py").code
     done = run(folder, "bash", "-ec", code, PYTEST_CURRENT_TEST="")
     assert done.returncode == 1, done.stderr
-    assert " of 300 dot products differ" in done.stdout
-    assert "repeat      MXDOT_SEED=1 python tests/lib/against_oracle.py nearest:6" in done.stdout
+    assert re.search(rf"^{where}: \d+ of 300 dot products differ; the smallest", done.stdout, re.M)
+    command = "MXDOT_SEED=1 python tests/lib/against_oracle.py nearest:0 nearest:24"
+    assert f"repeat      MXDOT_PLUGINS=nearest,nearest_oracle {command}" in done.stdout
+
+
+def test_an_accumulator_without_an_oracle_is_refused_in_one_line(folder):
+    command = sys.executable, "tests/lib/against_oracle.py", "nearest:6"
+    done = run(folder, *command, MXDOT_PLUGINS="nearest")
+    assert done.returncode == 2
+    assert "error: nearest:6 must have its oracle in rational.dot.ADDED, which" in done.stderr
+
+
+def test_formats_of_plugins_are_compared(folder):
+    command = sys.executable, "tests/lib/against_oracle.py", "aligned:6"
+    done = run(folder, *command, MXDOT_PLUGINS="e3m4")
+    assert "aligned:6 e3m4: 300 dot products, equal" in done.stdout, done.stderr
 
 
 def test_the_rtl_is_the_model(folder):
@@ -75,12 +94,41 @@ def test_a_module_that_fails_is_named_in_one_line(folder, text, error):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     named = f"mxdot: error: MXDOT_PLUGINS names 'broken', which raises {error}"
     assert done.stderr.startswith(named)
+    assert "broken.py, line 1)" in done.stderr
 
 
 def test_without_rtl_it_is_refused_by_name(folder):
     done = run(folder, "mxdot", "verilog", "--accumulator", "nearest:6", MXDOT_PLUGINS="nearest")
     assert "accumulator nearest:6 must have its class Nearest in FAMILIES" in done.stderr
     assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "options", "error"),
+    [
+        (
+            "nearest_hw",
+            '"align":',
+            '"aligne":',
+            (),
+            "has 'aligne' for nearest:6, no section of it; nearest: align",
+        ),
+        (
+            "nearest",
+            "cuts=()",
+            "bits=0",
+            ("--stages", "20", "--interleave", "15"),
+            "section align of nearest:6 is cut into parts, and its ",
+        ),
+    ],
+)
+def test_hardware_that_does_not_fit_is_named(folder, name, right, wrong, options, error):
+    path = folder / f"{name}.py"
+    path.write_text(path.read_text().replace(right, wrong))
+    command = "mxdot", "verilog", "--accumulator", "nearest:6", "-o", "x.v", *options
+    done = run(folder, *command, MXDOT_PLUGINS="nearest_hw")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert error in done.stderr
 
 
 def test_results_with_other_plugins_have_other_keys(folder):

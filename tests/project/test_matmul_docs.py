@@ -34,7 +34,7 @@ def commands() -> list[str]:
     """The lines of the chapter's first block of commands."""
     block = re.search(r"```sh\n(.*?)```", CHAPTER, flags=re.S)
     assert block is not None
-    return block[1].splitlines()
+    return block[1].replace("\\\n", " ").splitlines()
 
 
 # The unit, but that the last bit of every other result is inverted where `+wrong` is given.

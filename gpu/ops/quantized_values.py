@@ -13,7 +13,7 @@ from .. import executors
 from ..call_cache import Prepared, kind
 from ..names import named_format
 from ..operators import operator
-from ..tensors.dequantize import Dequantization
+from ..tensors.mx import MXTensor
 from . import quantize as mx
 
 PREPARED = Prepared()
@@ -79,7 +79,7 @@ def prepare(request: QuantizedValues) -> Callable[[Tensor], Tensor]:
 
     def work(x: Tensor) -> Tensor:
         codes, scales = executors.run(executors.QUANTIZE, None, mx.Quantization(x, *rules))
-        parts = codes.reshape(-1, block_size), scales.flatten(), fmt, dtype
-        return executors.run(executors.DEQUANTIZE, None, Dequantization(*parts)).view(x.shape)
+        made = MXTensor.of_valid_codes(codes, scales, fmt, block_size, x.ndim - 1)
+        return made.dequantize(dtype)
 
     return work

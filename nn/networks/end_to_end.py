@@ -290,14 +290,9 @@ def _first(row: EndToEnd) -> str:
     if not row.tokens_differ:
         return "-"
     return (
-        f"sequence {row.first_sequence}, after token {row.first_position}: {row.first_token}; "
-        f"reference: {row.reference_token}"
+        f"sequence {row.first_sequence}, after token {row.first_position}: {row.first_token}, "
+        f"not {row.reference_token}"
     )
-
-
-def _share(share: float) -> str:
-    """In per cent; one that is not 0 does not read as 0."""
-    return "< 0.01%" if 0 < share < 5e-5 else f"{share:.2%}"
 
 
 def difference_table(evaluation: Evaluation) -> str:
@@ -309,7 +304,7 @@ def difference_table(evaluation: Evaluation) -> str:
     for name, alone, within in [*layers, (WHOLE, evaluation.whole, evaluation.whole)]:
         cells = [name]
         for errors in (alone, within):
-            cells += [_share(errors.differing), f"{errors.sqnr:.1f}"]
+            cells += [f"{errors.differing:.2%}", f"{errors.sqnr:.1f}"]
         table.append(row_text(cells))
     return "\n".join(table)
 

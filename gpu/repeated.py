@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 aten = torch.ops.aten
-# What stands between layers and their common input, or takes results apart.
+# Operators between layers and their common input, or that take results apart.
 VIEWS = {
     aten.view.default,
     aten.reshape.default,

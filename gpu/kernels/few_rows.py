@@ -2,11 +2,11 @@
 
 Reading the codes is the work: programs share out tiles of rows and parts of K, so that each
 multiprocessor has loads in flight, and a second kernel adds up the parts. A program is one warp
-with a small tile: warps of one program would wait for one another. 4-bit codes are read four at a
-time; each of the four makes a matrix, which every fourth column of x multiplies, so that nothing is
-put side by side. With several rows nothing moves from one thread to another: a thread reads 32
-columns of a row, and the same of a row of x. The tensor core takes 4 of each 16 columns from a
-thread, but a sum does not depend on the order of its columns.
+with a small tile: warps of one program would wait for one another. With one row 4-bit codes are
+read four at a time; each of the four makes a matrix, which every fourth column of x multiplies, so
+that nothing is put side by side. With several rows nothing moves from one thread to another: a
+thread reads 32 columns of a row, and the same of a row of x. The tensor core takes 4 of each 16
+columns from a thread, but a sum does not depend on the order of its columns.
 """
 
 from collections.abc import Sequence
@@ -220,15 +220,16 @@ def run(request: "FewRows") -> Tensor:
     m = len(x)
     vector, small = m == 1, device.interpreted()
     packed = made.bits == 4 and not vector
-    if small:
-        tile, programs = (SMALL_VECTOR if vector else SMALL_MATRIX), INTERPRETED_PROGRAMS
-    else:
-        narrow = made.levels[-1][3] < NARROW
-        tile = VECTOR[made.bits] if vector else MATRIX[narrow]
-        properties = torch.cuda.get_device_properties(request.device)
-        programs = properties.multi_processor_count * (PACKED_PROGRAMS if packed else PROGRAMS)
     if packed:
         tile = PACKED
+    elif small:
+        tile = SMALL_VECTOR if vector else SMALL_MATRIX
+    else:
+        tile = VECTOR[made.bits] if vector else MATRIX[made.levels[-1][3] < NARROW]
+    programs = INTERPRETED_PROGRAMS
+    if not small:
+        properties = torch.cuda.get_device_properties(request.device)
+        programs = properties.multi_processor_count * (PACKED_PROGRAMS if packed else PROGRAMS)
     if not n:
         return torch.empty((m, n), dtype=request.out_dtype, device=x.device)
     tiles, steps = triton.cdiv(n, tile.rows), triton.cdiv(length, tile.columns)

@@ -65,13 +65,15 @@ def refusal(request: "SchemeQuantization") -> str | None:
     return device.refusal(request.device)
 
 
-def prepare(request: "SchemeQuantization") -> Callable[..., list[Tensor]] | None:
+def prepare(
+    request: "SchemeQuantization", dtype: torch.dtype | None = None
+) -> Callable[..., list[Tensor]] | None:
     """The work for requests like this one, given x, and words where there are some.
 
-    None where `run` does it each time.
+    None where `run` does it each time. dtype: of values in place of codes and scales.
     """
     kernels = next((each for each in (scheme_rows, scheme_levels) if each.takes(request)), None)
-    return None if kernels is None else kernels.prepare(request)
+    return None if kernels is None else kernels.prepare(request, dtype)
 
 
 def run(request: "SchemeQuantization") -> list[Tensor]:

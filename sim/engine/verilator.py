@@ -47,7 +47,7 @@ _MAIN = Path(__file__).with_name("main.cc")
 _COCOTB_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _LARGEST_SEED = 2**31 - 1  # that Verilator takes
 ZEROS, ONES, ANY = range(3)
-"""What registers start with, as Verilator counts it."""
+"""Values that registers start with, as Verilator counts them."""
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 # -Og takes a quarter less time to compile than -O1, and its simulations are a tenth slower.
 # Verilator's runtime has it too: under the switches of a design it takes the precompiled headers.

@@ -253,7 +253,7 @@ BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
 BULK_BLOCKS = {"wide": 48, PEELED: 6}
 """Blocks of K of the random products, by kind of operands."""
 STARTS = (ONES, ZEROS, ANY)
-"""What registers start with, in products in turn."""
+"""Values that registers start with, in products in turn."""
 BULK_COST = 300_000_000  # of a product, as `_cost`: what costs more has fewer results
 BULK_COST_PER_RESULT = 10_000  # the same where very many results are asked for
 TEST = "mxdot.sim.matmul.unit_test"

@@ -69,7 +69,7 @@ def share(graph: Graph) -> None:
 
 def share_when_compiled() -> None:
     """Have the compiler call `share`, unless the program has given it a pass of its own."""
-    config = import_module("torch._inductor.config")
+    config: Any = import_module("torch._inductor.config")
     if config.post_grad_custom_pre_pass is not None:
         return
     passes = import_module("torch._inductor.custom_graph_pass")

@@ -625,7 +625,7 @@ def _multiply_packed(
             scale = _over_words(_scale_at(stored, INNER, SCALE), WORDS)
             stored = _thread_scales(inner, row_of_thread, step + 1, length, INNER, COLUMNS)
         v = _values(code, scale, FORMAT, INNER.whole, 4, CONVERT, TYPE)
-        made = tl.join(tl.join(v[0], v[2]), tl.join(v[1], v[3])).to(TYPE)
+        made = tl.join(tl.join(v[0], v[2]), tl.join(v[1], v[3])).to(TYPE)  # pyright: ignore[reportGeneralTypeIssues]
         # Axes: 8 rows; row; thread, eight codes, bit 2; bits 1, 0.
         made = tl.reshape(made, (R, 8, 4, WORDS // 2, 2, 2, 2))
         made = tl.reshape(tl.permute(made, (0, 1, 3, 5, 2, 6, 4)), (ROWS, COLUMNS))

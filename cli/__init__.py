@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line, reason_of
+from ..model.plugins import place_in_plugin
 from ..util.runs import own_temporary
 from .completion import complete
 from .examples import add_examples
@@ -80,19 +81,29 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    except (ValueError, TypeError) as error:
-        print(f"mxdot: error: {one_line(with_nearest(str(error)))}", file=sys.stderr)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        print(
-            f"mxdot: error: {args.command} needs the Python package {package}, which is not "
-            f"installed: pip install 'mxdot[{getattr(args, 'needs', 'sim')}]'",
-            file=sys.stderr,
-        )
-    except (ImportError, OSError, RuntimeError) as error:  # packages, files; tools that fail
-        text = str(error)
-        if isinstance(error, OSError) and error.filename is not None:
-            text = f"{error.filename}: {reason_of(error)}"
-        first = (text.splitlines() or [type(error).__name__])[0]
-        print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
+    except Exception as error:
+        text = _message(error, args)
+        if not text:
+            raise
+        print(f"mxdot: error: {one_line(text)}", file=sys.stderr)
     return 2
+
+
+def _message(error: Exception, args: argparse.Namespace) -> str:
+    """What the user is told; empty text for a defect of this package."""
+    place = "" if isinstance(error, ValueError) else place_in_plugin(error)
+    if place:
+        return f"{place}: {type(error).__name__}: {error}"
+    if isinstance(error, ValueError | TypeError):
+        return with_nearest(str(error))
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        return (
+            f"{args.command} needs the Python package {package}, which is not installed: "
+            f"pip install 'mxdot[{getattr(args, 'needs', 'sim')}]'"
+        )
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {reason_of(error)}"
+    if isinstance(error, ImportError | OSError | RuntimeError):  # packages, files, tools
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return ""

@@ -2,13 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
+from types import FrameType
 
 VARIABLE = "MXDOT_PLUGINS"
 """Environment variable: names of modules, with commas; simulators' processes have it too."""
@@ -61,9 +62,24 @@ def _naming(name: str) -> Iterator[None]:
 
 def _place(error: Exception) -> str:
     """File and line outside this package and Python's importing; empty text for a syntax error."""
+
+    def outside(frame: FrameType) -> bool:
+        return not frame.f_globals.get("__name__", "").startswith(("mxdot.", "importlib"))
+
+    place = _last_line(error, outside)
+    return f" ({place})" if place else ""
+
+
+def place_in_plugin(error: Exception) -> str:
+    """Innermost file and line of `plugin_files` that the error passed; empty text for none."""
+    files = {str(path) for path in plugin_files()}
+    return _last_line(error, lambda frame: frame.f_code.co_filename in files)
+
+
+def _last_line(error: Exception, wanted: Callable[[FrameType], bool]) -> str:
     places = [
-        (frame.f_code.co_filename, line)
+        f"{frame.f_code.co_filename}, line {line}"
         for frame, line in walk_tb(error.__traceback__)
-        if not frame.f_globals.get("__name__", "").startswith(("mxdot.", "importlib"))
+        if wanted(frame)
     ]
-    return "" if not places else f" ({places[-1][0]}, line {places[-1][1]})"
+    return places[-1] if places else ""

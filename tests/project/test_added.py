@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from doc_examples import PAGES, blocks, files
@@ -95,6 +96,16 @@ def test_a_module_that_fails_is_named_in_one_line(folder, text, error):
     named = f"mxdot: error: MXDOT_PLUGINS names 'broken', which raises {error}"
     assert done.stderr.startswith(named)
     assert "broken.py, line 1)" in done.stderr
+
+
+def test_a_rule_that_raises_is_named_by_its_line(folder):
+    text = (folder / "nearest.py").read_text()
+    (folder / "raises.py").write_text(text.replace(".round(terms)", ".rund(terms)"))
+    operands = ["mxdot", "compute", "--format", "e4m3", "a.npy", "a.npy"]
+    np.save(folder / "a.npy", np.ones((1, 32), np.float32))
+    done = run(folder, *operands, "--accumulator", "nearest:6", MXDOT_PLUGINS="raises")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "raises.py, line 16: AttributeError: module 'numpy' has no" in done.stderr
 
 
 def test_without_rtl_it_is_refused_by_name(folder):

@@ -6,6 +6,7 @@ never code of the directory, and nothing is fetched or written. Only these files
 
 import importlib
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,14 +37,7 @@ def load_model(directory: Path) -> Any:
     not known, or of an architecture that transformers does not have; ModuleNotFoundError without
     transformers.
     """
-    os.environ.update(dict.fromkeys(OFFLINE, "1"))  # read when the library is first imported
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ModuleNotFoundError as error:
-        needs = "models of directories need transformers"
-        raise missing_package(error, "transformers", needs, "nn") from None
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    transformers = _transformers()
     if not directory.is_dir():
         raise ValueError(f"model must be a directory, not {str(directory)!r}")
     path = directory / CONFIG
@@ -71,6 +65,21 @@ def load_model(directory: Path) -> Any:
         )
     _check_complete(loading, directory)
     return model.eval()
+
+
+def _transformers() -> Any:
+    """The library, without network and messages."""
+    os.environ.update(dict.fromkeys(OFFLINE, "1"))  # read when the library is first imported
+    for name in ("torchao", "torch.utils._pytree"):  # it imports torchao where that is installed
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        library = importlib.import_module("transformers")
+    except ModuleNotFoundError as error:
+        needs = "models of directories need transformers"
+        raise missing_package(error, "transformers", needs, "nn") from None
+    library.utils.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
+    return library
 
 
 def read_json(path: Path) -> dict[str, Any]:

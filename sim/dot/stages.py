@@ -102,15 +102,13 @@ def _scaled(value: int, exponent: int) -> Fraction:
     return Fraction(value) * Fraction(2) ** exponent
 
 
-def _text(value: Fraction | int) -> str:
-    """A dyadic number as an odd integer times a power of two."""
+def _odd(value: Fraction | int) -> tuple[int, int]:
+    """Odd integer and exponent of a dyadic number; 0 and 0 for 0."""
     value = Fraction(value)
     if value == 0:
-        return "0"
-    exponent, integer = -(value.denominator.bit_length() - 1), value.numerator
-    while integer % 2 == 0:
-        integer, exponent = integer // 2, exponent + 1
-    return str(integer) if exponent == 0 else f"{integer} x 2^{exponent}"
+        return 0, 0
+    zeros = (value.numerator & -value.numerator).bit_length() - 1
+    return value.numerator >> zeros, zeros - (value.denominator.bit_length() - 1)
 
 
 def _signed(sign: int, magnitude: int) -> int:
@@ -122,7 +120,17 @@ def _term(view: Any) -> int:
 
 
 def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, str, str]:
-    return what, _text(got), _text(want)
+    """The texts of both sides, in one power of two where that leaves short integers."""
+    sides = _odd(got), _odd(want)
+    unit = min((exponent for odd, exponent in sides if odd), default=0)
+    unit = 0 if 0 < unit < 16 else unit
+
+    def text(odd: int, exponent: int) -> str:
+        if odd and exponent - unit < 32:
+            odd, exponent = odd << exponent - unit, unit
+        return str(odd) if odd == 0 or exponent == 0 else f"{odd} x 2^{exponent}"
+
+    return what, text(*sides[0]), text(*sides[1])
 
 
 def _product(view: Any, widths: Widths) -> Fraction:

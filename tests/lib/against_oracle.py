@@ -7,6 +7,7 @@ Accumulators and formats from outside are in the modules of MXDOT_PLUGINS, with 
 """
 
 import argparse
+import signal
 import sys
 from fractions import Fraction
 
@@ -93,6 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("accumulators", nargs="+", metavar="A", help="nearest:6, aligned:13, ...")
     texts = parser.parse_args().accumulators
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` has read enough
     try:
         load_plugins()
         rules = [with_oracle(text) for text in texts]

@@ -1,6 +1,7 @@
 """Stage by stage: a right unit shows the model's intermediates in every section."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from compare import FULL
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.dot import failures
+from mxdot.sim.dot import failures, stages
 from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.dot.item import model_trace, outcome, products
 from mxdot.sim.dot.stages import SectionRow, compare_stages
@@ -75,6 +76,19 @@ def test_right_unit_agrees_in_every_section(name, sequences, simulation_dir, tmp
         assert [row for row in rows if row.differs] == []
         seen |= {row.stage for row in rows}
     assert seen == {section.name for section in config.pipeline.sections} - UNCOMPARED
+
+
+def test_both_sides_of_a_difference_have_one_unit():
+    texts = {
+        (0, 0): ("0", "0"),
+        (11, 10): ("11", "10"),
+        (12, 8): ("12", "8"),
+        (Fraction(5, 8), 3): ("5 x 2^-3", "24 x 2^-3"),
+        (0, -(2**20)): ("0", "-1 x 2^20"),
+        (2**40, 1): ("1 x 2^40", "1"),
+    }
+    for sides, text in texts.items():
+        assert stages._pair("sum", *sides) == ("sum", *text)
 
 
 def test_text_of_a_difference():

@@ -13,7 +13,7 @@ from ...model import DotConfig
 from ...model.formats import FLOAT32, FloatFormat, IntegerFormat
 from ...model.integers import HIGHEST, LOWEST, operand_range
 from ...model.outputs import SCALE, IntegerOutput, result_float
-from ...model.requantize import LARGEST_SHIFT
+from ...model.requantize import LARGEST_SHIFT, SUM_BITS
 from ..bench.operands import draw, weighted
 from .item import Batch, model_trace
 from .target import Target
@@ -317,7 +317,10 @@ def _words(values: NDArray[np.float32]) -> Ints:
 
 
 def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Results at both ends of the output's range, next to them, and exactly zero."""
+    """Results at both ends of the output's range, next to them, and exactly zero.
+
+    Every third lies far outside: one digit of the shifted sum alone, each in turn, says so.
+    """
     config, out = target.config, output(target.config)
     if out.rescale == SCALE:
         return [_float_limits(target, rng, n)]
@@ -327,11 +330,33 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     shift = zeros if fmt is None else rng.integers(0, 22, n)
     zero = zeros if fmt is None else rng.integers(low, high + 1, n)
     wanted = np.array([low, high, 0])[rng.integers(0, 3, n)] + rng.integers(-1, 2, n)
+    places = out.multiplier_bits - 1 if "multiplier" in config.side_inputs else 0
+    more = zeros
+    if fmt is not None:
+        far = np.arange(n) % 3 == 2
+        digit, rest, sign = _far_digits(high, places, rng, n)
+        wanted = np.where(far, (1 << digit) + rest ^ sign, wanted)
+        beyond = np.where(far, np.maximum(digit - (SUM_BITS - 2), 0), 0)  # digits that c has not
+        zero = np.where(beyond > 0, np.clip(rest ^ sign, low, high), zero)
+        more = np.minimum(beyond, places)
+        room = np.maximum(SUM_BITS - 2 - digit, 0)
+        shift = np.where(far, np.minimum(shift, room), shift)
+    word = wanted - zero >> more << shift
+    shift = shift - more
     side = {"shift": shift, "zero_a": zeros, "zero_b": zeros, "zero_out": zero}
     if "multiplier" in config.side_inputs:
-        places = out.multiplier_bits - 1
         side |= {"multiplier": zeros + 2**places, "shift": shift + places}
-    return [integer_batch(target, rng, a, b, (wanted - zero) << shift, side)]
+    return [integer_batch(target, rng, a, b, word, side)]
+
+
+def _far_digits(high: int, places: int, rng: Generator, n: int) -> tuple[Ints, Ints, Ints]:
+    """(digit above the largest result, digits below it, -1 to invert all or 0) of n shifted sums.
+
+    high: largest result; places: digits by which a multiplier makes sums longer.
+    """
+    least = high.bit_length()
+    turn, place = np.divmod(np.arange(n) // 3, SUM_BITS + places - least)
+    return least + place, rng.integers(0, high + 1, n), -(turn % 2)
 
 
 def ends(target: Target, rng: Generator, n: int) -> list[Batch]:

@@ -8,6 +8,7 @@ import pytest
 
 from matrices import every_unit
 from mxdot.model import E2M1, MACHINES, MX_FORMATS, DotConfig, format_pairs
+from mxdot.model.formats import IntegerFormat
 from mxdot.model.trace import FLAG_NAMES
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
@@ -20,7 +21,7 @@ from mxdot.sim.bench.operands import (
     split_scale,
     weighted,
 )
-from mxdot.sim.dot import block_features, features
+from mxdot.sim.dot import block_features, features, integer_stimulus
 from mxdot.sim.dot.integer_stimulus import INTEGER_SEQUENCES
 from mxdot.sim.dot.item import Batch, Bundle, Turns, batch_of, concatenate, predict, products
 from mxdot.sim.dot.stimulus import FEWEST, LONG_CHAIN, SEQUENCES, SHORT_RANGE, traffic
@@ -182,6 +183,29 @@ def test_few_sums_begin_at_both_ends_of_int32():
         config = DotConfig("int8", 4, "int32", out="float16:scale", load_c=load_c)
         (batch,) = INTEGER_SEQUENCES["ends"][0](Target(config, 0), rng(), 2)
         assert set(batch.c.view(np.int32).tolist()) - {0} == ends
+
+
+@pytest.mark.parametrize(
+    ("out", "longest"), [("int8_full:shift", 32), ("uint8:shift", 31), ("int8_full:multiply:8", 38)]
+)
+def test_one_digit_alone_leaves_the_range_of_results(out, longest):
+    """Each above the result's, of sums on either side, before they are limited."""
+    config = DotConfig("int8", 4, "int32", out=out)
+    fmt = integer_stimulus.output(config).format
+    assert isinstance(fmt, IntegerFormat)
+    (batch,) = INTEGER_SEQUENCES["limits"][0](Target(config, 0), rng(), 600)
+    side = {name: bits[:, 0].astype(np.int64) for name, bits in batch.side.items()}
+    shift, zero = side["shift"], side["zero_out"]
+    zero = np.where(zero > fmt.highest, zero - 2**fmt.bits, zero)
+    product = batch.c.view(np.int32).astype(np.int64) * side.get("multiplier", 1)
+    moved = (2 * product >> shift) + 1 >> 1  # a tie goes up
+    moved += zero
+    digits = fmt.highest.bit_length()
+    above = np.where(moved < 0, ~moved, moved) >> digits
+    alone = (above > 0) & (above & (above - 1) == 0)
+    for sign in (moved < 0, moved >= 0):
+        places = set(np.frexp(above[alone & sign].astype(float))[1] - 1 + digits)
+        assert places >= set(range(digits, longest))
 
 
 def test_scales_around_the_least_normal_result():

@@ -46,6 +46,7 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "total:fused13-e2m1",
         "round:fused13-e2m1",
         "fact:scale-ratio",
+        "fact:hopper-terms",
         "counters",
         "registers:read",
         "registers:write",

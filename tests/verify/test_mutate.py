@@ -375,6 +375,46 @@ def test_a_fact_says_nothing_of_the_state_before_a_reset(name, later, output, ve
     assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
 
 
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("x_slot0_y", Verdict.PROVED), ("y", Verdict.REFUTED)]
+)
+def test_a_sum_in_a_slot_holds_anything_after_a_reset(name, verdict, tmp_path):
+    """x is 0 from the second cycle on; what is made of it in the first one stays in a slot."""
+    graph = aig.Aig(
+        inputs=[("rst", 0), (design.SELECT, 0)],
+        nexts=[0, 10],
+        outputs={("q", 0): 8},
+        ands=[(6, 4)],  # mutant & x
+        registers=[("x", 0), (name, 0)],
+    )
+    rule = aig.Aig(inputs=[("x", 0)], nexts=[], outputs={("wrong", 0): 2}, ands=[])
+    equivalence.waiting(graph, 1, tmp_path / "step.aig", Given([rule], "rst"))
+    assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
+
+
+@pytest.mark.parametrize(
+    ("later", "constant"),
+    [
+        (12, True),  # 0 enters
+        (17, False),  # an input enters
+    ],
+)
+def test_constants_hold_while_they_are_valid(later, constant, tmp_path):
+    """A register that holds what it has, or takes something with its valid bit."""
+    graph = aig.Aig(
+        inputs=[("in_valid", 0), ("rst", 0), ("d", 0)],
+        nexts=[later, 20],
+        outputs={},
+        ands=[(8, 3), (6, 2), (15, 13), (11, 3), (19, 5)],  # in_valid ? d : x; (valid | in) & ~rst
+        registers=[("s_register_x", 0), ("s_register_valid", 0)],
+    )
+    rule = equivalence.constants(graph)
+    assert (rule is not None) == constant
+    if rule is not None:
+        assert rule.inputs == graph.registers
+        assert equivalence.lasts(graph, rule, "rst", tmp_path, LIMIT)
+
+
 def test_facts_are_about_registers_of_units_that_are_mutated():
     configs = [unit.config for unit in UNITS]
     for fact in facts():

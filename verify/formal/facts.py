@@ -11,9 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Value
+from amaranth.hdl import Cat, Value
 
-from ...model import QuantizeConfig
+from ...hw.arithmetic.floats import EXPONENT_BITS
+from ...hw.arithmetic.scale import SCALE_SHAPE
+from ...model import DotConfig, QuantizeConfig
+from ...model.pipeline.widths import Widths
 from ...model.units import UnitConfig
 from ...synth.tools import run_yosys
 from . import aig
@@ -78,6 +81,16 @@ def facts() -> Sequence[Fact]:
             _not_negative,
             ("assign o_amax = {1'b0, i_largest}", "assign o_amax = {i_outer[31], i_largest}"),
         ),
+        _terms(
+            "hopper",
+            DotConfig("e2m3", 4, "hopper", 4, interleave=2),
+            {"multiply": "largest_leaves", "largest": "join0_leaves", "join0": "round0_leaves"},
+        ),
+        _terms(
+            "fused",
+            DotConfig("e4m3,e5m2", 4, "fused:25", 3, out="bfloat16"),
+            {"largest": "largest_register_valid", "join0": "join0_register_valid"},
+        ),
     )
 
 
@@ -89,6 +102,50 @@ def claims() -> Iterator[Claim]:
 def _not_negative(m: Any, p: Any) -> Value:
     registers = vars(p)
     return registers[f"{_RATIO}_valid"] & registers[f"{_RATIO}_ratio_quotients_sign"]
+
+
+def _terms(name: str, config: DotConfig, valid: dict[str, str]) -> Fact:
+    """Sums to round are smaller than their words: products and exponents are, and c is 0 where it
+    cannot lead.
+
+    valid: by section with products, and then the section with terms, the register that says whether
+    registers of the section count.
+    """
+    widths = Widths(config)
+    *before, last = valid
+    bits, term_bits = widths.product_bits, max(widths.term_bits, widths.fraction_bits + 1)
+    largest = (2**widths.a.significand_bits - 1) * (2**widths.b.significand_bits - 1)
+    registers = dict.fromkeys(valid.values(), 1)
+    registers |= {f"{of}_register_products_significand": config.lanes * bits for of in before}
+    most = largest << widths.fraction_bits >> widths.product_fraction_bits
+    highest = 2**widths.exponent_bits - 1 + 2 ** (SCALE_SHAPE.width - 1) - 1 + widths.exponent_min
+    terms, exponent = f"{last}_register_terms_magnitude", f"{last}_register_exponent"
+    registers |= {terms: (config.lanes + 1) * term_bits, exponent: EXPONENT_BITS}
+
+    def wrong(m: Any, p: Any) -> Value:
+        value = vars(p)
+        odd = [
+            value[valid[of]] & (product > largest)
+            for of in before
+            for product in _words(value[f"{of}_register_products_significand"], bits)
+        ]
+        *products, c = _words(value[terms], term_bits)
+        top = value[exponent].as_signed()
+        c_below = (top < config.accumulator.running.emin) & c.any()
+        aligned = Cat(c_below, top > highest, *(term > most for term in products))
+        return Cat(*odd, value[valid[last]] & aligned.any()).any()
+
+    return Fact(
+        f"fact:{name}-terms",
+        f"dot unit of {config}: no term is larger than the largest product, no exponent larger "
+        "than its; c is 0 below the least normal exponent",
+        config, registers, wrong,
+        ("~|o_before_c_wide[30:23] ? 8'd1", "~|o_before_c_wide[30:23] ? 8'd0"),
+    )  # fmt: skip
+
+
+def _words(value: Value, bits: int) -> list[Value]:
+    return [value[start : start + bits] for start in range(0, len(value), bits)]
 
 
 def exposed(subject: ObservedUnit, registers: dict[str, int]) -> ObservedUnit:

@@ -1,5 +1,6 @@
 """Whether a mutant that no bench kills is the same unit: ABC proves it or finds a difference."""
 
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,8 +23,12 @@ FLOW = STEP.replace("step", "flow")
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
 _PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
 """Outputs that belong to a stream, and what its `valid` begins with."""
+_SLOT = re.compile(r"_slot\d+_")
+"""Sums that wait for their turn, which no reset clears."""
 _MOST_VALID = 4
 """Valid bits of which every combination is looked at by itself."""
+_STEPS, _AT_ONCE = 32, 4096
+"""Random steps that try whether registers are constant, and how many are done at once."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,17 @@ def decide(
 
     First one step: from every state both go to the same state with the same outputs. The same with
     registers that hold nothing free to differ. Then that again for states of the unit that facts
-    about it allow, each proved here before it is assumed. Then outputs of a pipeline without loops,
-    as functions of what enters. Then any sequence of inputs: both start in one state, whatever it
-    is, with a reset in the first cycle; payloads count while they are valid. What takes too long is
-    asked again with the longer limit.
+    about it and its constants allow, each proved here before it is assumed. Then outputs of a
+    pipeline without loops, as functions of what enters. Then any sequence of inputs: both start in
+    one state, whatever it is, with a reset in the first cycle; payloads count while they are valid.
+    What takes too long is asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
     directory.mkdir(parents=True, exist_ok=True)
     graph = aig.read(design.aiger)
     graph = replace(graph, registers=registers_of(graph))
-    rules, names = _assumed(design, directory, limits.longer, facts)
+    rules, names = _assumed(design, graph, directory, limits.longer, facts)
     answered: set[str] = set()
     failed: dict[str, SynthesisError] = {}
     for limit, more in ((limits.first, ""), (limits.longer, ", in a longer time")):
@@ -114,13 +119,95 @@ def _questions(
 
 
 def _assumed(
-    design: Design, directory: Path, limit: float, given: Sequence[Fact] | None
+    design: Design, graph: Aig, directory: Path, limit: float, given: Sequence[Fact] | None
 ) -> tuple[Sequence[Aig], str]:
-    """The facts about a unit that are proved, and that a seeded bug refutes; their rows' names."""
+    """What is proved of the unit's states, as rules; in words.
+
+    Facts about it that a seeded bug refutes, and registers that hold constants.
+    """
     of_unit = [fact for fact in facts() if fact.config == design.unit.config]
     held = [fact for fact in (of_unit if given is None else given) if _holds(fact, limit)]
     graphs = [fact.graph(directory / "fact", limit) for fact in held]
-    return graphs, " and ".join(f"`{fact.name}`" for fact in held)
+    names = [f"`{fact.name}`" for fact in held]
+    rule = constants(graph)
+    if rule is not None and lasts(graph, rule, design.reset, directory, limit):
+        graphs.append(rule)
+        names.append("constants")
+    return graphs, " and ".join(names)
+
+
+def constants(graph: Aig) -> Aig | None:
+    """The rule that registers which only ever take one value hold it while they are valid.
+
+    Formats without special values have some, and narrow ones. None without any.
+    """
+    owners, free = _owners(graph), _free(graph)
+    builder = Builder(len(free) + len(graph.nexts), 0)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    state = [builder.input(len(free) + i) for i in range(len(graph.nexts))]
+    known: dict[int, int] = {}
+    for value in (aig.FALSE, aig.TRUE):
+        left = {i: value for i, valid in enumerate(owners) if valid is not None and i not in known}
+        kept = -1
+        while len(left) != kept:
+            kept = len(left)
+            leaves = [(known | left).get(i, literal) for i, literal in enumerate(state)]
+            nexts = _nexts(graph, builder.copy(graph, [*_selected(graph, 0, given), *leaves]))
+            left = {i: value for i in left if nexts[i] == value}
+        known |= left
+    bits = {
+        i: (valid, known[i]) for i, valid in enumerate(owners) if valid is not None and i in known
+    }
+    bits = _unrefuted(graph, bits)
+    if not bits:
+        return None
+    places = sorted({*bits, *(valid for valid, _ in bits.values())})
+    alone = Builder(len(places), 0)
+    holds = {place: alone.input(i) for i, place in enumerate(places)}
+    wrong = alone.either(
+        alone.both(holds[valid], holds[i] ^ value) for i, (valid, value) in bits.items()
+    )
+    names = [graph.registers[i] or ("", 0) for i in places]
+    return Aig(names, [], {("wrong", 0): wrong}, alone.ands)
+
+
+def _unrefuted(graph: Aig, bits: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Constants that no random step refutes: register, its valid bit, value.
+
+    A sum that goes round keeps what it held while it was not valid.
+    """
+    draw, all_ones = random.Random(0), (1 << _AT_ONCE) - 1
+    for _ in range(_STEPS):
+        inputs = [0 if n == SELECT else draw.getrandbits(_AT_ONCE) for n, _ in graph.inputs]
+        state = [draw.getrandbits(_AT_ONCE) for _ in graph.nexts]
+        for i, (valid, value) in bits.items():
+            state[i] = state[i] | state[valid] if value else state[i] & ~state[valid]
+        nodes = [0, *inputs, *state]
+        for a, b in graph.ands:
+            nodes.append((nodes[a >> 1] ^ -(a & 1)) & (nodes[b >> 1] ^ -(b & 1)))
+        after = [(nodes[x >> 1] ^ -(x & 1)) & all_ones for x in graph.nexts]
+        bits = {
+            i: (valid, value)
+            for i, (valid, value) in bits.items()
+            if not after[valid] & (after[i] ^ -value)
+        }
+    return bits
+
+
+def lasts(graph: Aig, rule: Aig, reset: str, directory: Path, limit: float) -> bool:
+    """Whether a rule holds after a reset and from then on, which one step of the unit proves."""
+    free, count = _free(graph), len(graph.nexts)
+    builder = Builder(len(free) + count, 0)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    state = [builder.input(len(free) + i) for i in range(count)]
+    _, goes_on = _allowed(graph, builder, state, given, Given([rule], reset))
+    nexts = _nexts(graph, builder.copy(graph, [*_selected(graph, 0, given), *state]))
+    still, _ = _allowed(graph, builder, nexts, given, Given([rule], reset))
+    builder.write(directory / "step.aig", [], builder.both(goes_on, still ^ 1))
+    try:
+        return ask(STEP, directory, "constants", limit) is Verdict.PROVED
+    except SynthesisError:
+        return False
 
 
 def _holds(fact: Fact, limit: float) -> bool:
@@ -178,7 +265,8 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     Registers of a section that the mutant loads otherwise may differ while the section's valid bit
     is 0. Both start in one state, and this relation lasts. Rules are assumed of the unit's own
     state, for which they are proved, not of the mutant's. A state that they call wrong can only be
-    the one before a first reset: outputs do not count there, and the relation must hold after it.
+    the one before a first reset: outputs do not count there, and the relation must hold after it,
+    except of sums in slots, which hold anything then.
     """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + 2 * count, 0)
@@ -209,8 +297,10 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
         for name, value in (first := _outputs(graph, right)).items():
             unlike = builder.differ(value, _outputs(graph, wrong)[name])
             differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
-        for a, b, valid in zip(nexts, _nexts(graph, wrong), loose, strict=True):
-            holds = goes_on if valid is None else builder.both(goes_on, nexts[valid])
+        pairs = zip(graph.registers, nexts, _nexts(graph, wrong), loose, strict=True)
+        for name, a, b, valid in pairs:
+            holds = allowed if name and _SLOT.search(name[0]) else goes_on
+            holds = holds if valid is None else builder.both(holds, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
 

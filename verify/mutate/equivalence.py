@@ -111,9 +111,10 @@ def _questions(
     if rules:
         given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
-    with suppress(NoPipelineError):
-        write_flow(graph, number, directory / "flow.aig")
-        yield "outputs of what enters", lambda _: None, FLOW
+    for of, masked in ((", where no mask hides them", True), ("", False)):
+        with suppress(NoPipelineError):
+            write_flow(graph, number, directory / "flow.aig", masked=masked)
+            yield f"outputs of what enters{of}", lambda _: None, FLOW
     how = "every sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
@@ -305,10 +306,13 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     builder.write(path, [], builder.either(differ))
 
 
-def write_flow(graph: Aig, number: int, path: Path) -> None:
-    """Write whether outputs are other functions of what enters; NoPipelineError for other units."""
+def write_flow(graph: Aig, number: int, path: Path, *, masked: bool = False) -> None:
+    """Write whether outputs are other functions of what enters; NoPipelineError for other units.
+
+    masked: write whether the mutant's cell makes something else where no mask hides outputs.
+    """
     selected = [_fixed(graph, which) for which in (0, number)]
-    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path)
+    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path, masked=masked)
 
 
 def _allowed(

@@ -404,10 +404,15 @@ def test_a_fact_says_nothing_of_the_state_before_a_reset(name, later, output, ve
 
 
 @pytest.mark.parametrize(
-    ("name", "verdict"), [("x_slot0_y", Verdict.PROVED), ("y", Verdict.REFUTED)]
+    ("name", "verdict"),
+    [
+        ("x_slot0_y", Verdict.PROVED),
+        ("s_register_running_y", Verdict.PROVED),
+        ("y", Verdict.REFUTED),
+    ],
 )
-def test_a_sum_in_a_slot_holds_anything_after_a_reset(name, verdict, tmp_path):
-    """x is 0 from the second cycle on; what is made of it in the first one stays in a slot."""
+def test_a_running_sum_holds_anything_after_a_reset(name, verdict, tmp_path):
+    """x is 0 from the second cycle on; what is made of it in the first one stays in a sum."""
     graph = aig.Aig(
         inputs=[("rst", 0), (design.SELECT, 0)],
         nexts=[0, 10],

@@ -23,8 +23,8 @@ FLOW = STEP.replace("step", "flow")
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
 _PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
 """Outputs that belong to a stream, and what its `valid` begins with."""
-_SLOT = re.compile(r"_slot\d+_")
-"""Sums that wait for their turn, which no reset clears."""
+_SLOT, _RUNNING = re.compile(r"_slot\d+_"), re.compile(r"_register_(running|partial)_")
+"""Sums that wait for their turn, and those of units that have no such."""
 _MOST_VALID = 4
 """Valid bits of which every combination is looked at by itself."""
 _STEPS, _AT_ONCE = 32, 4096
@@ -267,7 +267,7 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     is 0. Both start in one state, and this relation lasts. Rules are assumed of the unit's own
     state, for which they are proved, not of the mutant's. A state that they call wrong can only be
     the one before a first reset: outputs do not count there, and the relation must hold after it,
-    except of sums in slots, which hold anything then.
+    except of running sums: no reset clears them, so that they hold anything then.
     """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + 2 * count, 0)
@@ -278,8 +278,9 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
         _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
         for which in (0, number)
     ]
-    pairs = zip(_owners(graph), *alike, strict=True)
-    loose = [valid if a != b else None for valid, a, b in pairs]
+    sums = _sums(graph)
+    pairs = enumerate(zip(_owners(graph), *alike, strict=True))
+    loose = [valid if a != b and i not in sums else None for i, (valid, a, b) in pairs]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
     differ = []
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
@@ -298,9 +299,9 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
         for name, value in (first := _outputs(graph, right)).items():
             unlike = builder.differ(value, _outputs(graph, wrong)[name])
             differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
-        pairs = zip(graph.registers, nexts, _nexts(graph, wrong), loose, strict=True)
-        for name, a, b, valid in pairs:
-            holds = allowed if name and _SLOT.search(name[0]) else goes_on
+        pairs = enumerate(zip(nexts, _nexts(graph, wrong), loose, strict=True))
+        for i, (a, b, valid) in pairs:
+            holds = allowed if i in sums else goes_on
             holds = holds if valid is None else builder.both(holds, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
@@ -339,6 +340,15 @@ def _allowed(
     allowed = builder.either(wrong) ^ 1
     resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
     return allowed, builder.either((allowed, resets))
+
+
+def _sums(graph: Aig) -> set[int]:
+    """Registers of running sums, which are read whether a result is valid or not."""
+    slots, running = (
+        {i for i, name in enumerate(graph.registers) if name and kind.search(name[0])}
+        for kind in (_SLOT, _RUNNING)
+    )
+    return slots or running
 
 
 def _owners(graph: Aig) -> list[int | None]:

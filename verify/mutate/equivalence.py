@@ -63,9 +63,10 @@ def decide(
     First one step: from every state both go to the same state with the same outputs. The same with
     registers that hold nothing free to differ. Then that again for states of the unit that facts
     about it and its constants allow, each proved here before it is assumed. Then outputs of a
-    pipeline without loops, as functions of what enters. Then any sequence of inputs: both start in
-    one state, whatever it is, with a reset in the first cycle; payloads count while they are valid.
-    What takes too long is asked again with the longer limit.
+    pipeline without loops, as functions of what enters: first whether a mask hides what the mutant
+    makes. Then any sequence of inputs: both start in one state, whatever it is, with a reset in the
+    first cycle; payloads count while they are valid. What takes too long is asked again with the
+    longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """

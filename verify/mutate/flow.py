@@ -3,7 +3,8 @@
 A section's registers hold, or take a function of the section before it. While its valid bit is 1
 they are thus a function of inputs that entered together, in the unit and in the mutant of the same
 ones, unless the mutant changes when registers hold. One question without registers is left: whether
-outputs are alike functions of inputs.
+outputs are alike functions of inputs. A smaller one may do: whether all outputs are masked wherever
+the mutant's cell makes something else.
 """
 
 import re

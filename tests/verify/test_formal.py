@@ -47,6 +47,7 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "round:fused13-e2m1",
         "fact:scale-ratio",
         "fact:hopper-terms",
+        "fact:dot-quantize-sums",
         "counters",
         "registers:read",
         "registers:write",

@@ -70,11 +70,39 @@ def test_outputs_of_what_enters_are_alike_for_equal_mutants_alone(made, outcomes
     graph = replace(graph, registers=design.registers_of(graph))
     alike = set()
     for mutant, outcome in zip(made.mutants, outcomes, strict=True):
-        with suppress(NoPipelineError):
-            equivalence.write_flow(graph, mutant.number, tmp_path / "flow.aig")
-            if ask(equivalence.FLOW, tmp_path, mutant.text, LIMIT) is Verdict.PROVED:
-                alike.add(outcome.fate)
+        for masked in (True, False):
+            with suppress(NoPipelineError):
+                file = tmp_path / "flow.aig"
+                equivalence.write_flow(graph, mutant.number, file, masked=masked)
+                if ask(equivalence.FLOW, tmp_path, mutant.text, LIMIT) is Verdict.PROVED:
+                    alike.add(outcome.fate)
     assert alike == {Fate.EQUIVALENT}
+
+
+@pytest.mark.parametrize(
+    ("hides", "verdict"), [("poisoned", Verdict.PROVED), ("kept", Verdict.REFUTED)]
+)
+def test_a_mask_hides_what_a_mutant_makes(hides, verdict, tmp_path):
+    """The mutant's x differs where d is 1; outputs are 0 where the section is poisoned or kept."""
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, a, d, output wire out_x, out_y, out_valid);
+  reg s_register_x, s_register_poisoned, s_register_kept, s_register_valid;
+  assign out_x = s_register_x & ~s_register_{hides};
+  assign out_y = ~(s_register_x & ~s_register_{hides});
+  assign out_valid = s_register_valid;
+  always @(posedge clk) s_register_valid <= in_valid & ~rst;
+  always @(posedge clk) if (in_valid) begin
+    s_register_x <= (mutant & d) ^ a;
+    s_register_poisoned <= d;
+    s_register_kept <= ~d;
+  end
+endmodule
+""")
+    flat = "read_verilog unit.v\nproc\nwrite_rtlil mutants.il\ndesign -reset\n"
+    run_yosys(flat + design.WRITE.format(mutations=""), tmp_path, "unit", LIMIT)
+    graph = aig.read(tmp_path / "mutants.aig")
+    equivalence.write_flow(graph, 1, tmp_path / "flow.aig", masked=True)
+    assert ask(equivalence.FLOW, tmp_path, "", LIMIT) is verdict
 
 
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
@@ -376,10 +404,15 @@ def test_a_fact_says_nothing_of_the_state_before_a_reset(name, later, output, ve
 
 
 @pytest.mark.parametrize(
-    ("name", "verdict"), [("x_slot0_y", Verdict.PROVED), ("y", Verdict.REFUTED)]
+    ("name", "verdict"),
+    [
+        ("x_slot0_y", Verdict.PROVED),
+        ("s_register_running_y", Verdict.PROVED),
+        ("y", Verdict.REFUTED),
+    ],
 )
-def test_a_sum_in_a_slot_holds_anything_after_a_reset(name, verdict, tmp_path):
-    """x is 0 from the second cycle on; what is made of it in the first one stays in a slot."""
+def test_a_running_sum_holds_anything_after_a_reset(name, verdict, tmp_path):
+    """x is 0 from the second cycle on; what is made of it in the first one stays in a sum."""
     graph = aig.Aig(
         inputs=[("rst", 0), (design.SELECT, 0)],
         nexts=[0, 10],

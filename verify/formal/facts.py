@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Const, Value
 
 from ...hw.arithmetic.floats import EXPONENT_BITS
 from ...hw.arithmetic.scale import SCALE_SHAPE
-from ...model import DotConfig, QuantizeConfig
+from ...hw.dot.multiply import COUNTED
+from ...hw.dot.window import window_of
+from ...model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from ...model.pipeline.widths import Widths
 from ...model.units import UnitConfig
 from ...synth.tools import run_yosys
@@ -34,13 +36,15 @@ flatten
 write_aiger -symbols fact.aig
 """
 _RATIO = "ratio3_register"
+_E2M1 = DotConfig("e2m1", 4, "aligned:13", 3)
 
 
 @dataclass(frozen=True)
 class Fact:
     """The claim that `rule` never says wrong of registers of the unit `config`.
 
-    registers: widths by name, in the unit's own module; the rule has them as attributes.
+    registers: widths by name; the rule has them as attributes. within: the part of the unit that
+    has them, or empty for the unit's own module.
     """
 
     name: str
@@ -49,12 +53,13 @@ class Fact:
     registers: dict[str, int]
     rule: Rule
     bug: tuple[str, str]
+    within: str = ""
 
     @property
     def claim(self) -> Claim:
         """The row of `make formal`."""
         return Claim(
-            self.name, self.says, lambda: exposed(unit(self.config), self.registers),
+            self.name, self.says, lambda: exposed(unit(self.config), self.registers, self.within),
             self.rule, self.bug, partial(decide, sequential=BY_CYCLE),
         )  # fmt: skip
 
@@ -67,7 +72,9 @@ class Fact:
         alone = ObservedUnit("", self.registers, self.registers)
         (directory / "fact.il").write_text(Observer(alone, self.rule).rtlil())
         run_yosys(_SCRIPT, directory, self.name, limit)
-        return aig.read(directory / "fact.aig")
+        graph = aig.read(directory / "fact.aig")
+        start = f"{self.within}." if self.within else ""
+        return replace(graph, inputs=[(start + name, i) for name, i in graph.inputs])
 
 
 def facts() -> Sequence[Fact]:
@@ -91,6 +98,7 @@ def facts() -> Sequence[Fact]:
             DotConfig("e4m3,e5m2", 4, "fused:25", 3, out="bfloat16"),
             {"largest": "largest_register_valid", "join0": "join0_register_valid"},
         ),
+        _sums("dot-quantize", DotQuantizeConfig(_E2M1, "e2m1", 4), _E2M1),
     )
 
 
@@ -144,18 +152,62 @@ def _terms(name: str, config: DotConfig, valid: dict[str, str]) -> Fact:
     )  # fmt: skip
 
 
+def _sums(name: str, config: UnitConfig, dot: DotConfig) -> Fact:
+    """Sums of a dot unit with narrow formats have no digits in the last places of their grid."""
+    widths = Widths(dot)
+    count, bits = dot.lanes.bit_length(), window_of(widths).row_bits
+    free = widths.fraction_bits - widths.product_fraction_bits - (2**widths.exponent_bits - 1)
+    made, summed = "multiply_register", "sum_register"
+    registers = {f"{made}_valid": 1, f"{summed}_valid": 1, f"{summed}_rows": 2 * bits}
+    registers |= {f"{made}_negatives": COUNTED[0] * count, f"{made}_products_sign": dot.lanes}
+
+    def wrong(m: Any, p: Any) -> Value:
+        value = vars(p)
+        negatives = sum(_words(value[f"{made}_negatives"], count), start=Const(0))
+        counted = negatives == sum(value[f"{made}_products_sign"], start=Const(0))
+        total = sum(_words(value[f"{summed}_rows"], bits), start=Const(0))
+        return Cat(
+            value[f"{made}_valid"] & ~counted, value[f"{summed}_valid"] & total[:free].any()
+        ).any()
+
+    return Fact(
+        f"fact:{name}-sums",
+        f"dot unit of {dot} in a unit that quantises: the last {free} digits of a sum are 0",
+        config, registers, wrong, ("{11{inverts}}", "{11{1'b0}}"), "dot",
+    )  # fmt: skip
+
+
 def _words(value: Value, bits: int) -> list[Value]:
     return [value[start : start + bits] for start in range(0, len(value), bits)]
 
 
-def exposed(subject: ObservedUnit, registers: dict[str, int]) -> ObservedUnit:
-    """The unit with registers of its own module as outputs too; ValueError where one is missing."""
+def exposed(subject: ObservedUnit, registers: dict[str, int], within: str = "") -> ObservedUnit:
+    """The unit with registers of its own module, or of its part `within`, as outputs too.
+
+    ValueError where a register is missing.
+    """
     top, end, rest = subject.text.partition("endmodule")
+    if not within:
+        top = _as_outputs(top, registers)
+    else:
+        (module,) = re.findall(rf"^  (\w+) {within} \(", top, re.M)
+        pins = ", ".join(f".{name}({name})" for name in registers)
+        top = top.replace(f"  {module} {within} (", f"  {module} {within} ({pins}, ", 1)
+        ports = "".join(f"  output wire [{w - 1}:0] {name},\n" for name, w in registers.items())
+        top = top.replace("(\n", f"(\n{ports}", 1)
+        others, start, part = rest.partition(f"\nmodule {module} (\n")
+        part, stop, last = part.partition("endmodule")
+        rest = others + _as_outputs(start + part, registers) + stop + last
+    return replace(subject, text=top + end + rest, shapes={**subject.shapes, **registers})
+
+
+def _as_outputs(module: str, registers: dict[str, int]) -> str:
+    """A module's text, without its end, with registers as outputs too."""
     for name, width in registers.items():
         digits = f"[{width - 1}:0] " if width > 1 else ""
         declared = re.compile(rf"^  reg {re.escape(digits)}{name};.*\n", re.M)
-        if not declared.search(top):
+        if not declared.search(module):
             raise ValueError(f"register must be one of the unit's own, not {name!r}")
         port = f"(\n  output reg {digits}{name},\n"
-        top = declared.sub("", top).replace("(\n", port, 1)
-    return replace(subject, text=top + end + rest, shapes={**subject.shapes, **registers})
+        module = declared.sub("", module).replace("(\n", port, 1)
+    return module

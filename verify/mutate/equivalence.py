@@ -23,8 +23,8 @@ FLOW = STEP.replace("step", "flow")
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
 _PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
 """Outputs that belong to a stream, and what its `valid` begins with."""
-_SLOT = re.compile(r"_slot\d+_")
-"""Sums that wait for their turn, which no reset clears."""
+_SLOT, _RUNNING = re.compile(r"_slot\d+_"), re.compile(r"_register_(running|partial)_")
+"""Sums that wait for their turn, and those of units that have no such."""
 _MOST_VALID = 4
 """Valid bits of which every combination is looked at by itself."""
 _STEPS, _AT_ONCE = 32, 4096
@@ -63,9 +63,10 @@ def decide(
     First one step: from every state both go to the same state with the same outputs. The same with
     registers that hold nothing free to differ. Then that again for states of the unit that facts
     about it and its constants allow, each proved here before it is assumed. Then outputs of a
-    pipeline without loops, as functions of what enters. Then any sequence of inputs: both start in
-    one state, whatever it is, with a reset in the first cycle; payloads count while they are valid.
-    What takes too long is asked again with the longer limit.
+    pipeline without loops, as functions of what enters: first whether a mask hides what the mutant
+    makes. Then any sequence of inputs: both start in one state, whatever it is, with a reset in the
+    first cycle; payloads count while they are valid. What takes too long is asked again with the
+    longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
@@ -111,9 +112,10 @@ def _questions(
     if rules:
         given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
-    with suppress(NoPipelineError):
-        write_flow(graph, number, directory / "flow.aig")
-        yield "outputs of what enters", lambda _: None, FLOW
+    for of, masked in ((", where no mask hides them", True), ("", False)):
+        with suppress(NoPipelineError):
+            write_flow(graph, number, directory / "flow.aig", masked=masked)
+            yield f"outputs of what enters{of}", lambda _: None, FLOW
     how = "every sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
@@ -266,7 +268,7 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     is 0. Both start in one state, and this relation lasts. Rules are assumed of the unit's own
     state, for which they are proved, not of the mutant's. A state that they call wrong can only be
     the one before a first reset: outputs do not count there, and the relation must hold after it,
-    except of sums in slots, which hold anything then.
+    except of running sums: no reset clears them, so that they hold anything then.
     """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + 2 * count, 0)
@@ -277,8 +279,9 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
         _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
         for which in (0, number)
     ]
-    pairs = zip(_owners(graph), *alike, strict=True)
-    loose = [valid if a != b else None for valid, a, b in pairs]
+    sums = _sums(graph)
+    pairs = enumerate(zip(_owners(graph), *alike, strict=True))
+    loose = [valid if a != b and i not in sums else None for i, (valid, a, b) in pairs]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
     differ = []
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
@@ -297,18 +300,21 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
         for name, value in (first := _outputs(graph, right)).items():
             unlike = builder.differ(value, _outputs(graph, wrong)[name])
             differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
-        pairs = zip(graph.registers, nexts, _nexts(graph, wrong), loose, strict=True)
-        for name, a, b, valid in pairs:
-            holds = allowed if name and _SLOT.search(name[0]) else goes_on
+        pairs = enumerate(zip(nexts, _nexts(graph, wrong), loose, strict=True))
+        for i, (a, b, valid) in pairs:
+            holds = allowed if i in sums else goes_on
             holds = holds if valid is None else builder.both(holds, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
 
 
-def write_flow(graph: Aig, number: int, path: Path) -> None:
-    """Write whether outputs are other functions of what enters; NoPipelineError for other units."""
+def write_flow(graph: Aig, number: int, path: Path, *, masked: bool = False) -> None:
+    """Write whether outputs are other functions of what enters; NoPipelineError for other units.
+
+    masked: write whether the mutant's cell makes something else where no mask hides outputs.
+    """
     selected = [_fixed(graph, which) for which in (0, number)]
-    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path)
+    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path, masked=masked)
 
 
 def _allowed(
@@ -335,6 +341,15 @@ def _allowed(
     allowed = builder.either(wrong) ^ 1
     resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
     return allowed, builder.either((allowed, resets))
+
+
+def _sums(graph: Aig) -> set[int]:
+    """Registers of running sums, which are read whether a result is valid or not."""
+    slots, running = (
+        {i for i, name in enumerate(graph.registers) if name and kind.search(name[0])}
+        for kind in (_SLOT, _RUNNING)
+    )
+    return slots or running
 
 
 def _owners(graph: Aig) -> list[int | None]:

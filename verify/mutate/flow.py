@@ -3,7 +3,8 @@
 A section's registers hold, or take a function of the section before it. While its valid bit is 1
 they are thus a function of inputs that entered together, in the unit and in the mutant of the same
 ones, unless the mutant changes when registers hold. One question without registers is left: whether
-outputs are alike functions of inputs.
+outputs are alike functions of inputs. A smaller one may do: whether all outputs are masked wherever
+the mutant's cell makes something else.
 """
 
 import re
@@ -44,11 +45,14 @@ class Flow:
         self.owners, self.payload = owners, payload
         self.nexts: list[list[int]] = []
         self.outputs: list[dict[Bit, int]] = []
+        copies: list[list[int]] = []
         for fixed in selected:
             leaves = [fixed.get(name, given.get(name, 0)) for name in graph.inputs]
             nodes = self.builder.copy(graph, [*leaves, *self.state])
             self.nexts.append([nodes[x >> 1] ^ x & 1 for x in graph.nexts])
             self.outputs.append({k: nodes[x >> 1] ^ x & 1 for k, x in graph.outputs.items()})
+            copies.append(nodes)
+        self.differs = self._where(graph, copies)
         self.enters = given.get(ENTER, aig.FALSE)
         self.number = {literal >> 1: i for i, literal in enumerate(self.state)}
         self.members = {
@@ -57,8 +61,25 @@ class Flow:
             if owner is None
         }
 
-    def write(self, path: Path) -> None:
-        """Write the question: one output, 1 where both differ. NoPipelineError without one."""
+    def _where(self, graph: Aig, copies: Sequence[list[int]]) -> int:
+        """1 where the mutant's cell makes something else of the same inputs."""
+        pairs = list(zip(*copies, strict=True))
+        first = len(pairs) - len(graph.ands)
+        places = [
+            pair
+            for pair, ways in zip(pairs[first:], graph.ands, strict=True)
+            if not _is_gone(pair) and any(_is_gone(pairs[way >> 1]) for way in ways)
+        ]
+        roots = (pairs[x >> 1] for x in (*graph.nexts, *graph.outputs.values()))
+        places += filter(_is_gone, roots)
+        return self.builder.either(self.builder.differ(*pair) for pair in places)
+
+    def write(self, path: Path, *, masked: bool = False) -> None:
+        """Write the question: one output, 1 where both differ. NoPipelineError without one.
+
+        masked: ask less, whether the mutant's cell differs where no output is masked. A mask is a
+        term that all outputs that may differ have in common: each has one value where it is 0.
+        """
         loads = {valid: self._load(valid) for valid in self.members}
         self._check_control(loads.values())
         wrong: list[int] = []
@@ -73,11 +94,38 @@ class Flow:
                 for side in (0, 1):
                     made[side] |= self._made(side, valid, before, loads[valid], made[side])
                 wrong.append(self._appears(valid, before, loads[valid]))
-        for name in self.outputs[0]:
-            if self.payload.fullmatch(name[0]):
-                pair = [self._leaves(side, name, made[side]) for side in (0, 1)]
-                wrong.append(self.builder.differ(*pair))
+        names = [name for name in self.outputs[0] if self.payload.fullmatch(name[0])]
+        pairs = [[self._leaves(side, name, made[side]) for side in (0, 1)] for name in names]
+        if masked:
+            (differs,) = self._with([self.differs], {self.state[i]: x for i, x in made[0].items()})
+            wrong.append(self.builder.both(differs, self._shown(pairs)))
+        else:
+            wrong += [self.builder.differ(*pair) for pair in pairs]
         self.builder.write(path, [], self.builder.either(wrong))
+
+    def _shown(self, pairs: Iterable[Sequence[int]]) -> int:
+        """1 where no mask hides outputs."""
+        masks = [
+            self._terms(right) & self._terms(wrong)
+            | self._terms(right ^ 1) & self._terms(wrong ^ 1)
+            for right, wrong in pairs
+            if right != wrong
+        ]
+        shared = set.intersection(*masks) if masks else set()
+        if not shared:
+            raise NoPipelineError("no mask")
+        return self.builder.either(literal ^ 1 for literal in shared) ^ 1
+
+    def _terms(self, literal: int) -> set[int]:
+        """Literals that are 1 wherever this one is."""
+        terms: set[int] = set()
+        left = [literal]
+        while left:
+            term = left.pop()
+            if term not in terms:
+                terms.add(term)
+                left += () if term & 1 else self._pair(term) or ()
+        return terms
 
     def _check_control(self, loads: Iterable[int]) -> None:
         """Valid bits, handshakes and loads are alike and do not depend on data."""
@@ -181,3 +229,11 @@ class Flow:
                 ways = [new[x >> 1] ^ x & 1 for x in pair or ()]
                 new[node] = self.builder.both(*ways) if ways else 2 * node
         return [new[literal >> 1] ^ literal & 1 for literal in literals]
+
+
+def _is_gone(pair: tuple[int, int]) -> bool:
+    """True for a node that differs and is a constant in one of the two.
+
+    Ways of the multiplexer between a cell and its mutant are.
+    """
+    return pair[0] != pair[1] and min(pair) <= aig.TRUE

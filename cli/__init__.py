@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -90,8 +91,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _message(error: Exception, args: argparse.Namespace) -> str:
-    """What the user is told; empty text for a defect of this package."""
-    place = "" if isinstance(error, ValueError) else place_in_plugin(error)
+    """Message for the user; empty text for a defect of this package."""
+    place = ""
+    if not isinstance(error, ValueError):
+        with suppress(ValueError):  # names of plugins that are no modules
+            place = place_in_plugin(error)
     if place:
         return f"{place}: {type(error).__name__}: {error}"
     if isinstance(error, ValueError | TypeError):

@@ -159,7 +159,9 @@ def test_a_file_without_room_is_named(error, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_file_is_named(capsys, tmp_path):
+@pytest.mark.parametrize("plugins", ["", "nix.sub"])  # no module of that name
+def test_a_missing_file_is_named(capsys, tmp_path, monkeypatch, plugins):
+    monkeypatch.setenv("MXDOT_PLUGINS", plugins)
     path = tmp_path / "missing.json"
     assert refusal(capsys, "sim", "replay", path) == f"{path}: No such file or directory"
 

@@ -24,7 +24,7 @@ from mxdot.verify.formal.claim import Claim
 from mxdot.verify.formal.engine import Verdict, ask
 from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
-from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil, tasks
+from mxdot.verify.mutate import bench, design, equivalence, parts, python_source, rows, rtlil, tasks
 from mxdot.verify.mutate import run as command
 from mxdot.verify.mutate.equivalence import Given, Limits
 from mxdot.verify.mutate.flow import NoPipelineError
@@ -95,10 +95,10 @@ def mutate(tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "BUILD", tmp_path / "build")
     monkeypatch.setattr(command, "subjects", lambda: [tasks.of_unit(UNIT)])
 
-    def mutate(count=4, backend=HERE, **options):
+    def mutate(count=4, backend=HERE, only="", **options):
         session = Session(tmp_path, backend, **options)
         sample = tasks.Sample(count, 1)
-        return command.run("", sample, LIMITS, session, list_only=False, markdown=False)
+        return command.run(only, sample, LIMITS, session, list_only=False, markdown=False)
 
     return mutate
 
@@ -412,11 +412,62 @@ def test_mutants_of_python_change_one_expression():
     ],
 )
 def test_a_mutant_of_the_model(tests, fate):
-    part = model.Part("rules", ("schemes/rules.py",), tests)
-    (mutant,) = model.mutants(part, 1, 1)
-    outcome = model.judged(part, *mutant)
+    part = parts.Part("rules", ("schemes/rules.py",), tests)
+    (mutant,) = parts.mutants(part, 1, 1)
+    outcome = parts.judged(part, *mutant)
     assert outcome.fate is fate, outcome
-    assert not model.failing(model.Part("rules", (), tests[:1]))
+    assert not parts.failing(parts.Part("rules", (), tests[:1]))
+
+
+def has_mutants(file):
+    return bool(python_source.sample(file.read_text(), 1, ""))
+
+
+@pytest.mark.parametrize("folder", ["model", "hw/verilog", "gpu/kernels"])
+def test_each_module_that_computes_is_in_one_part(folder):
+    root = parts.checkout()
+    of = Counter(f"{part.package}/{file}" for part in parts.PARTS for file in part.modules)
+    files = {path.relative_to(root).as_posix(): path for path in (root / folder).rglob("*.py")}
+    assert {
+        file: of[file] for file, path in files.items() if of[file] != 1 and has_mutants(path)
+    } == {}
+
+
+def test_tests_of_parts_are_files():
+    for part in parts.PARTS:
+        for name in part.tests:
+            assert (parts.checkout() / "tests" / f"{name}.py").is_file(), name
+
+
+def test_a_sample_of_many_files_begins_at_none():
+    """Fewer mutants than files: the seed says which files have one."""
+    (part,) = (part for part in parts.PARTS if part.name == "gpu-kernels")
+    files = [{file for file, _ in parts.mutants(part, 8, seed)} for seed in range(8)]
+    assert all(len(each) > 4 for each in files)
+    assert len(set.union(*files)) > 20
+
+
+@pytest.mark.parametrize(("signal", "kills"), [("SEGV", True), ("KILL", False)])
+def test_a_fault_of_its_own_kills_and_a_kill_does_not(signal, kills, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nkill -s {signal} $$\n")
+    python.chmod(0o755)
+    part = parts.Part("odd", (), ("model/test_trace",), python=str(python))
+    if kills:
+        assert parts.failing(part) == "model/test_trace"
+        return
+    with pytest.raises(ValueError, match=r"^model/test_trace cannot run: status -9$"):
+        parts.failing(part)
+
+
+def test_a_part_without_its_python_is_left_out_or_refused(mutate, monkeypatch, capsys):
+    odd = tasks.of_part(parts.Part("odd", (), (), python="no/python"))
+    line = f"odd needs {parts.checkout()}/no/python: make venv-gpu"
+    monkeypatch.setattr(command, "subjects", lambda: [odd])
+    with pytest.raises(ValueError, match=f"^{line}$"):
+        mutate(only="odd")
+    assert mutate() == 0
+    assert capsys.readouterr().err.startswith(f"left out: {line}\n0 mutants")
 
 
 def test_the_score_leaves_equal_mutants_out():

@@ -225,6 +225,7 @@ PARTS = (
             "model/test_own_formats",
             "sim/test_checkpoints",
             "sim/test_fuzz_tensors",
+            "project/test_added",
         ),
     ),
     Part(
@@ -251,9 +252,9 @@ PARTS = (
         "verilog-writer",
         ("verilog",),
         (
-            "hw/test_verilog_operators",
             "hw/test_netlist",
             "hw/test_verilog",
+            "hw/test_verilog_operators",
             "verify/test_verilog_equivalence",
             "hw/test_verilog_lint",
             "verify/test_assertions",
@@ -359,7 +360,7 @@ def failing(part: Part, file: str = "", text: str = "") -> str:
 
 def _failing(part: Part, root: Path, tree: Path) -> str:
     """The first file of tests that fails; empty when all pass."""
-    path = [str(tree.resolve()), os.environ.get("PYTHONPATH", "")]
+    path = [str(tree.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
     env["CUDA_VISIBLE_DEVICES"] = ""  # kernels run in Triton's interpreter
     python = str(root / part.python) if part.python else sys.executable

@@ -447,17 +447,31 @@ def test_a_sample_of_many_files_begins_at_none():
     assert len(set.union(*files)) > 20
 
 
-@pytest.mark.parametrize(("signal", "kills"), [("SEGV", True), ("KILL", False)])
-def test_a_fault_of_its_own_kills_and_a_kill_does_not(signal, kills, tmp_path):
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nkill -s {signal} $$\n")
-    python.chmod(0o755)
-    part = parts.Part("odd", (), ("model/test_trace",), python=str(python))
-    if kills:
-        assert parts.failing(part) == "model/test_trace"
-        return
+@pytest.fixture
+def part_of(tmp_path):
+    """A part whose Python is a script of the shell."""
+
+    def part_of(script):
+        python = tmp_path / "python"
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+        return parts.Part("odd", (), ("model/test_trace",), python=str(python))
+
+    return part_of
+
+
+def test_a_fault_of_its_own_kills_and_a_kill_does_not(part_of):
+    assert parts.failing(part_of("kill -s SEGV $$")) == "model/test_trace"
     with pytest.raises(ValueError, match=r"^model/test_trace cannot run: status -9$"):
-        parts.failing(part)
+        parts.failing(part_of("kill -s KILL $$"))
+
+
+def test_tests_of_a_part_find_no_module_in_the_current_directory(part_of, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    script = 'case ":$PYTHONPATH:" in *::*) exit 1;; esac'
+    assert not parts.failing(part_of(script))
+    monkeypatch.setenv("PYTHONPATH", "/x:")
+    assert parts.failing(part_of(script)) == "model/test_trace"
 
 
 def test_a_part_without_its_python_is_left_out_or_refused(mutate, monkeypatch, capsys):

@@ -324,3 +324,11 @@ def test_a_pickled_unit_is_the_same_unit():
     again = pickle.loads(pickle.dumps(unit))
     assert again == unit
     assert str(again) == str(unit)
+
+
+@pytest.mark.parametrize(
+    ("interleave", "bits"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3), (9, 4)]
+)
+def test_a_slot_is_numbered_from_zero(interleave, bits):
+    config = DotConfig("e2m1", 4, "exact", interleave=interleave)
+    assert config.slot_bits == bits

@@ -164,7 +164,7 @@ def test_shapes_below_zero(tmp_path):
 
 
 def packed(numbers):
-    """Words of 8 numbers of 4 bits, the first in the lowest bits, less 1 each: as GPTQ v1 stores."""
+    """A word of 8 numbers of 4 bits, the first in the lowest bits, less 1 each, as GPTQ stores."""
     total = sum((n - 1) << 4 * i for i, n in enumerate(numbers))
     return np.array([[total % 2**32]], np.uint32).view(np.int32)
 

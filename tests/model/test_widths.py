@@ -136,3 +136,13 @@ def test_the_largest_number_of_either_format_has_its_exponent(pair):
     assert (
         0 <= max(tops, default=widths.exponent_min) - widths.exponent_min < 2**widths.exponent_bits
     )
+
+
+@pytest.mark.parametrize(("rule", "rows"), [("exact", 2), ("aligned:13", 2), ("fixed:48:-20", 1)])
+def test_a_register_holds_a_sum_times_significands(rule, rows):
+    """Carries of two rows wait for an adder of the loop."""
+    config = DotConfig("e2m1", 16, rule, scales="e4m3")
+    widths = Widths(config)
+    most = (2**widths.sum_bits - 1) * (2**widths.factor_bits - 1)
+    (bits,) = (section.bits for section in config.pipeline.sections if section.kind == "factor")
+    assert bits == rows * most.bit_length()

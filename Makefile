@@ -75,7 +75,7 @@ figures: $(COMPARE) ## make the figures and tables of results in docs whose inpu
 formal: $(COMPARE) ## prove what docs/evidence.md claims (JOBS=n FRESH=1 ARGS='--only rounder', '--list')
 	@$(BIN)/mxdot verify formal $(CHECK_FLAGS)
 
-mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (JOBS=n FRESH=1 ARGS='--only dot', '--list', '--count n')
+mutate: $(COMPARE) ## what bench and tests kill of wrong units and modules (JOBS=n FRESH=1 ARGS='--only dot', '--list', '--count n')
 	@$(BIN)/mxdot verify mutate $(CHECK_FLAGS)
 
 coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (JOBS=n FRESH=1 ARGS='--only dot', '--list')

@@ -100,7 +100,10 @@ def _run_formal(args: argparse.Namespace) -> int:
 
 def _add_mutate(what: argparse._SubParsersAction) -> None:
     parser = _add(
-        what, "mutate", "subjects", "the bench and the tests kill mutants of the RTL and the model"
+        what,
+        "mutate",
+        "subjects",
+        "bench and tests kill mutants of the RTL and of modules in Python",
     )
     parser.add_argument(
         "--count", type=int, default=40, help="mutants of each subject (default: %(default)s)"

@@ -105,6 +105,8 @@ SOURCES = {
     "mutants": ("hw", "model", "sim", "verify/mutate"),
     "coverage": ("hw", "model", "sim", "verify/coverage"),
 }
+PARTS = {"model": ("model",), "verilog": ("model", "hw"), "gpu": ("model", "gpu")}
+"""Sources of parts whose mutants tests judge, by the first word of their names."""
 
 GROUPS = {
     "Scale adder and multiplier, multipliers, adders, trees, shifters, alignment, normalisers": (
@@ -150,7 +152,7 @@ def sources_of(kind: str, name: str) -> tuple[str, ...]:
     """The sources of a row."""
     if kind == "step":
         return STEPS[name].sources
-    return ("model",) if name.startswith("model-") else SOURCES[kind]
+    return PARTS.get(name.partition("-")[0], SOURCES[kind])
 
 
 def load() -> Rows:

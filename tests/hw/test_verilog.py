@@ -57,10 +57,11 @@ def test_the_same_bytes_whatever_the_hash_seed():
         "import sys; from mxdot.hw import generate; from verilog_text import KINDS\n"
         "for config in KINDS.values(): sys.stdout.write(generate(config))"
     )
+    places = os.pathsep.join([str(LIB), *filter(None, [os.environ.get("PYTHONPATH")])])
     texts = [
         subprocess.run(
             [sys.executable, "-c", script],
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(LIB)},
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": places},
             capture_output=True,
             check=True,
             text=True,

@@ -1,5 +1,6 @@
 """MXArray: axes, padding, input dtypes, dequantisation, and what is refused."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -275,3 +276,10 @@ def test_signalling_nan():
     x.view(np.uint32)[3] = 0x7F800001
     assert quantize(x, "e4m3", nonfinite="element").codes[3] == 0x7F
     assert quantize(x, "e4m3").scales[0] == 0xFF
+
+
+def test_parts_are_replaced():
+    array = MXArray(np.array([[0x38, 0x40]], np.uint8), np.array([[127]], np.uint8), "e4m3", 2)
+    twice = replace(array, scales=np.array([[128]], np.uint8))
+    np.testing.assert_array_equal(twice.dequantize(), [[2, 4]])
+    np.testing.assert_array_equal(array.dequantize(), [[1, 2]])

@@ -2,13 +2,14 @@
 
 import json
 import re
+import struct
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from checkpoint_files import COLUMNS, ROWS, floats, fp8, make, random_bytes, read, words, write
-from mxdot.model.checkpoints import Checkpoint, gptq, torchao_int4
+from mxdot.model.checkpoints import Checkpoint, gptq, nvfp4_packed, torchao_int4
 
 FP8 = {"w.weight": fp8(256, 384), "w.weight_scale": floats(2, 1, 3, 1)}
 PACKED = {
@@ -160,3 +161,47 @@ def test_shapes_below_zero(tmp_path):
     path.write_bytes(size.to_bytes(8, "little") + data[8:])
     message = "it must be a safetensors file: w.weight must have a shape of whole numbers, not [-2,"
     refused(path, message)
+
+
+def packed(numbers):
+    """A word of 8 numbers of 4 bits, the first in the lowest bits, less 1 each, as GPTQ stores."""
+    total = sum((n - 1) << 4 * i for i, n in enumerate(numbers))
+    return np.array([[total % 2**32]], np.uint32).view(np.int32)
+
+
+@pytest.mark.parametrize("zeros", [[8] * 8, [1, 9, 3, 15, 1, 7, 2, 5], [0, 9, 0, 15, 1, 0, 2, 0]])
+def test_zero_points_of_gptq(zeros):
+    """Whole words less 1 in each place: a zero point of 0 borrows from its neighbour."""
+    codes = np.full((1, 8), 0x76543210, np.uint32).view(np.int32)  # 0 to 7 along the inputs
+    array = gptq(codes, packed(zeros), np.full((1, 8), 0.5, np.float32))
+    want = [[0.5 * (n - z) for n in range(8)] for z in zeros]
+    np.testing.assert_array_equal(array.dequantize(), np.array(want, np.float32))
+
+
+def test_the_global_scale_of_nvfp4_divides():
+    codes = np.array([[0x42, 0x71, 0, 0, 0, 0, 0, 0xF6]], np.uint8)  # 1, 2, 0.5, 6, ..., 4, -6
+    scale = np.array([[2.0]], ml_dtypes.float8_e4m3fn)
+    values = nvfp4_packed(codes, scale, np.array([8.0], np.float32)).dequantize()[0]
+    np.testing.assert_array_equal(values[[0, 1, 2, 3, 14, 15]], [0.25, 0.5, 0.125, 1.5, 1, -1.5])
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def test_options_of_gguf(tmp_path):
+    """Texts, numbers and lists of both, which stand ahead of the tensors; 64-byte alignment."""
+    options = [
+        text("general.name") + struct.pack("<I", 8) + text("a name"),
+        text("tokens") + struct.pack("<IIQ", 9, 8, 2) + text("a") + text("bc"),
+        text("ids") + struct.pack("<IIQ3i", 9, 5, 3, 1, 2, 3),
+        text("general.alignment") + struct.pack("<II", 4, 64),
+    ]
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(options)) + b"".join(options)
+    head += text("w.weight") + struct.pack("<IQQIQ", 2, 32, 1, 8, 0)
+    block = np.float16(0.5).tobytes() + np.arange(-16, 16, dtype=np.int8).tobytes()
+    path = tmp_path / "model.gguf"
+    path.write_bytes(head + bytes(-len(head) % 64) + block)
+    want = np.arange(-16, 16, dtype=np.float32)[None] / 2
+    np.testing.assert_array_equal(Checkpoint(path)["w"].dequantize(), want)

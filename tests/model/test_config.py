@@ -1,6 +1,7 @@
 """DotConfig: legal values, messages, text, and what a configured unit computes."""
 
 import pickle
+import re
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -19,10 +20,12 @@ from mxdot.model import (
     Aligned,
     DotConfig,
     Preset,
+    QuantizeConfig,
     dot,
     format_pairs,
 )
 from mxdot.model.outputs import FLOAT32
+from mxdot.model.units.matmul.config import MatmulConfig
 
 
 def test_defaults():
@@ -324,3 +327,19 @@ def test_a_pickled_unit_is_the_same_unit():
     again = pickle.loads(pickle.dumps(unit))
     assert again == unit
     assert str(again) == str(unit)
+
+
+@pytest.mark.parametrize(
+    ("interleave", "bits"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3), (9, 4)]
+)
+def test_a_slot_is_numbered_from_zero(interleave, bits):
+    config = DotConfig("e2m1", 4, "exact", interleave=interleave)
+    assert config.slot_bits == bits
+
+
+@pytest.mark.parametrize("kind", [DotConfig, QuantizeConfig, MatmulConfig])
+def test_a_docstring_names_a_default_only_where_it_is_a_value(kind):
+    """None and the values of switches are told in words, or by the flag's own name."""
+    defaults = re.findall(r"Default: (.+?)\.", kind.__doc__)
+    assert defaults
+    assert not {"None", "True", "False"} & set(defaults)

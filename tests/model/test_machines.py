@@ -299,3 +299,6 @@ def test_overflow_meets_c():
     for name in ("cdna3-fp16", "cdna2-bf16"):
         assert np.isnan(product_of(name, "bf16", *big, -np.inf))
         assert product_of(name, "bf16", *big, np.inf) == np.inf
+    for sign in (1, -1):  # the least product that overflows
+        least = [sign * 2.0**64], [2.0**64]
+        assert product_of("cdna3-fp16", "bf16", *least, -sign * 2.0**127) == sign * np.inf

@@ -12,7 +12,15 @@ from cases import random_cases
 from compare import FULL, generator
 from mxdot import model
 from mxdot.model import DotConfig, dot
-from mxdot.model.outputs import BFLOAT16, FLOAT16, FLOAT32, IntegerOutput, convert, output_format
+from mxdot.model.outputs import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    IntegerOutput,
+    convert,
+    output_format,
+    result_float,
+)
 from rational.formats import floor_log2, pow2
 
 NARROW = [BFLOAT16, FLOAT16]
@@ -176,3 +184,12 @@ def test_they_need_no_scheme():
                 waiting += {".".join([*base, module]) for module in modules} - needed
     assert {"formats.floating", "requantize", "trace"} <= needed
     assert not [name for name in needed if name.startswith("schemes")]
+
+
+@pytest.mark.parametrize(
+    ("out", "want"),
+    [("float32", FLOAT32), ("bfloat16", BFLOAT16), ("float16:scale", FLOAT16),
+     ("int32", None), ("int8_full:shift", None)],
+)  # fmt: skip
+def test_results_are_floats_or_integers(out, want):
+    assert result_float(output_format(out)) == want

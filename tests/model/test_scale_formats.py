@@ -7,7 +7,7 @@ import pytest
 
 from cases import Cases, random_cases, under_e4m3
 from compare import FULL, check, generator
-from mxdot.model import MACHINES, MXArray, dot, format_pairs, schemes
+from mxdot.model import FORMATS, MACHINES, MXArray, dot, format_pairs, schemes
 from mxdot.model.formats import BF16
 
 EACH = 100_000 if FULL else 200
@@ -132,3 +132,18 @@ def test_refusals(arguments, message):
     a, b, scale_format = arguments
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         dot(a, b, "exact", scale_format=scale_format)
+
+
+@pytest.mark.contract("U4")
+def test_large_terms_that_cancel_leave_a_small_one():
+    """15 terms and as many of the opposite sign: in last digits of `fused:46` their sums pass 2^53,
+    and the small term is three such digits."""
+    places = np.arange(32) % 8
+    x = np.where(places < 4, 65504.0, -65504.0)
+    y = np.full(32, 65504.0)
+    x[0], y[0], x[4] = 2.0**-8, 2.0**-8, 0
+    codes = (FORMATS["fp16"].encode(side[None]) for side in (x, y))
+    scale = np.array([[0x7E]], np.uint8)  # 448, 1.75 x 2^8
+    cases = Cases(*(MXArray(c, scale, "fp16", 32) for c in codes), np.zeros(1, np.float32), "e4m3")
+    check(cases, "fused:46")
+    assert dot(cases.a, cases.b, "fused:46", scale_format="e4m3") == 3  # of 3.0625

@@ -1,6 +1,7 @@
 """Packed arrays: round trips, bytes laid out by hand, totals equal to `storage`; files."""
 
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -236,3 +237,15 @@ def test_an_mx_array_is_a_scaled_array(tmp_path):
             np.testing.assert_array_equal(got.dequantize(), mx.dequantize())
             assert (got.scheme, got.axis) == (mx.scheme, axis)
     assert replace(mx, block_size=1, scales=np.repeat(mx.scales, 2, 1)).scheme != mx.scheme
+
+
+@pytest.mark.parametrize(
+    ("more", "message"), [(0, "it begins like no zip file"), (1, "at most 687")]
+)
+def test_files_of_64_gib_are_the_largest(tmp_path, more, message):
+    path = tmp_path / "holes.npz"
+    path.touch()
+    os.truncate(path, 2**36 + more)  # which takes no room
+    with pytest.raises((OSError, ValueError), match=message):
+        load(path)
+    path.unlink()

@@ -118,3 +118,13 @@ def test_a_product_beyond_float32_is_no_infinity(text):
     x[:, 0] = 2.0**100
     x[:, 1] = [0, -(2.0**100), -np.inf]
     assert matmul(x, coded, text)[:, 0].tolist() == [np.inf, 0, -np.inf]
+
+
+def test_elements_of_a_scheme_are_flushed():
+    """2^-9 is subnormal in E4M3; one scale of 1 for the tensor."""
+    x, y = (
+        quantize(np.array([row], np.float32), "fp8_e4m3_tensor")
+        for row in ([2.0**-9, 448, 0, 0], [448, 0, 0, 0])
+    )
+    assert matmul(x, y, "exact") == 448 * 2.0**-9
+    assert matmul(x, y, "cdna2-bf16") == 0

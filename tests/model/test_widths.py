@@ -5,6 +5,7 @@ magnitude, or significand, of one sign. That sum is the witness: it does not fit
 and a unit of `fused:F` that is built so computes it wrongly.
 """
 
+import math
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -15,7 +16,7 @@ import pytest
 from cases import Cases
 from compare import generator
 from mxdot.model import FORMATS, DotConfig, ElementFormat, MXArray
-from mxdot.model.pipeline.widths import Widths
+from mxdot.model.pipeline.widths import OperandWidths, Widths
 from unit_bench import Work, drive, join, products, simulate
 
 PAIRS = list(product(FORMATS, repeat=2))
@@ -125,3 +126,23 @@ def test_a_unit_with_one_bit_less_is_wrong(rule, fmt, bits, monkeypatch):
     run = simulate(config, drive(work, generator("widths", rule, fmt)))
     right = (run.got["result"] == run.work.want["result"]).all()
     assert right == (bits == "declared")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_the_largest_number_of_either_format_has_its_exponent(pair):
+    formats = tuple(FORMATS[name] for name in pair)
+    widths = OperandWidths(formats)
+    tops = [math.frexp(largest(fmt))[1] - 1 for fmt in formats if not fmt.is_integer]
+    assert (
+        0 <= max(tops, default=widths.exponent_min) - widths.exponent_min < 2**widths.exponent_bits
+    )
+
+
+@pytest.mark.parametrize(("rule", "rows"), [("exact", 2), ("aligned:13", 2), ("fixed:48:-20", 1)])
+def test_a_register_holds_a_sum_times_significands(rule, rows):
+    """Carries of two rows wait for an adder of the loop."""
+    config = DotConfig("e2m1", 16, rule, scales="e4m3")
+    widths = Widths(config)
+    most = (2**widths.sum_bits - 1) * (2**widths.factor_bits - 1)
+    (bits,) = (section.bits for section in config.pipeline.sections if section.kind == "factor")
+    assert bits == rows * most.bit_length()

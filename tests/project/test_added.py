@@ -26,8 +26,8 @@ def folder(tmp_path):
 
 def run(folder, *command, **variables):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    places = os.pathsep.join([str(folder), str(LIB)])
-    env = {**os.environ, "PATH": path, "PYTHONPATH": places, **variables}
+    places = [str(folder), str(LIB), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(places), **variables}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 

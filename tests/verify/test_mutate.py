@@ -24,7 +24,7 @@ from mxdot.verify.formal.claim import Claim
 from mxdot.verify.formal.engine import Verdict, ask
 from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
-from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil, tasks
+from mxdot.verify.mutate import bench, design, equivalence, parts, python_source, rows, rtlil, tasks
 from mxdot.verify.mutate import run as command
 from mxdot.verify.mutate.equivalence import Given, Limits
 from mxdot.verify.mutate.flow import NoPipelineError
@@ -123,10 +123,10 @@ def mutate(tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "BUILD", tmp_path / "build")
     monkeypatch.setattr(command, "subjects", lambda: [tasks.of_unit(UNIT)])
 
-    def mutate(count=4, backend=HERE, **options):
+    def mutate(count=4, backend=HERE, only="", **options):
         session = Session(tmp_path, backend, **options)
         sample = tasks.Sample(count, 1)
-        return command.run("", sample, LIMITS, session, list_only=False, markdown=False)
+        return command.run(only, sample, LIMITS, session, list_only=False, markdown=False)
 
     return mutate
 
@@ -485,11 +485,76 @@ def test_mutants_of_python_change_one_expression():
     ],
 )
 def test_a_mutant_of_the_model(tests, fate):
-    part = model.Part("rules", ("schemes/rules.py",), tests)
-    (mutant,) = model.mutants(part, 1, 1)
-    outcome = model.judged(part, *mutant)
+    part = parts.Part("rules", ("schemes/rules.py",), tests)
+    (mutant,) = parts.mutants(part, 1, 1)
+    outcome = parts.judged(part, *mutant)
     assert outcome.fate is fate, outcome
-    assert not model.failing(model.Part("rules", (), tests[:1]))
+    assert not parts.failing(parts.Part("rules", (), tests[:1]))
+
+
+def has_mutants(file):
+    return bool(python_source.sample(file.read_text(), 1, ""))
+
+
+@pytest.mark.parametrize("folder", ["model", "hw/verilog", "gpu/kernels"])
+def test_each_module_that_computes_is_in_one_part(folder):
+    root = parts.checkout()
+    names = [(part.package, name) for part in parts.PARTS for name in (*part.modules, *part.leaves)]
+    of = Counter("/".join(name) for name in names)
+    files = {path.relative_to(root).as_posix(): path for path in (root / folder).rglob("*.py")}
+    for name, path in files.items():
+        assert of[name] == 1 or (not of[name] and not has_mutants(path)), (name, of[name])
+
+
+def test_tests_of_parts_are_files():
+    for part in parts.PARTS:
+        for name in part.tests:
+            assert (parts.checkout() / "tests" / f"{name}.py").is_file(), name
+
+
+def test_a_sample_of_many_files_begins_at_none():
+    """Fewer mutants than files: the seed says which files have one."""
+    (part,) = (part for part in parts.PARTS if part.name == "gpu-kernels")
+    files = [{file for file, _ in parts.mutants(part, 8, seed)} for seed in range(8)]
+    assert all(len(each) > 4 for each in files)
+    assert len(set.union(*files)) > 20
+
+
+@pytest.fixture
+def part_of(tmp_path):
+    """A part whose Python is a script of the shell."""
+
+    def part_of(script):
+        python = tmp_path / "python"
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+        return parts.Part("odd", (), ("model/test_trace",), python=str(python))
+
+    return part_of
+
+
+def test_a_fault_of_its_own_kills_and_a_kill_does_not(part_of):
+    assert parts.failing(part_of("kill -s SEGV $$")) == "model/test_trace"
+    with pytest.raises(ValueError, match=r"^model/test_trace cannot run: status -9$"):
+        parts.failing(part_of("kill -s KILL $$"))
+
+
+def test_tests_of_a_part_find_no_module_in_the_current_directory(part_of, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    script = 'case ":$PYTHONPATH:" in *::*) exit 1;; esac'
+    assert not parts.failing(part_of(script))
+    monkeypatch.setenv("PYTHONPATH", "/x:")
+    assert parts.failing(part_of(script)) == "model/test_trace"
+
+
+def test_a_part_without_its_python_is_left_out_or_refused(mutate, monkeypatch, capsys):
+    odd = tasks.of_part(parts.Part("odd", (), (), python="no/python"))
+    line = f"odd needs {parts.checkout()}/no/python: make venv-gpu"
+    monkeypatch.setattr(command, "subjects", lambda: [odd])
+    with pytest.raises(ValueError, match=f"^{line}$"):
+        mutate(only="odd")
+    assert mutate() == 0
+    assert capsys.readouterr().err.startswith(f"left out: {line}\n0 mutants")
 
 
 def test_the_score_leaves_equal_mutants_out():

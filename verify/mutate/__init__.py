@@ -1,1 +1,1 @@
-"""mxdot.verify.mutate: mutants of RTL and model, and what kills them (`make mutate`)."""
+"""mxdot.verify.mutate: mutants of RTL and Python, and what kills them (`make mutate`)."""

@@ -1,4 +1,4 @@
-"""Mutants of the RTL and of the model: the share that bench and tests kill, and the others."""
+"""Mutants of the RTL and of Python modules: the share that bench and tests kill, and the others."""
 
 import sys
 from dataclasses import replace
@@ -29,7 +29,8 @@ def run(
     """Judge the subject `only`, or all with it in their names: 0 when the goal is reached, else 1.
 
     limits: of the proofs. markdown: print rows of docs/evidence.md. RuntimeError for a task
-    without a result, as of a subject that does not pass without a mutant.
+    without a result, as of a subject that does not pass without a mutant. ValueError for a subject
+    of `only` that cannot be judged here; of all subjects this one is left out.
     """
     judged = chosen(subjects(), only, "subject")
     check(sample, limits)
@@ -37,6 +38,12 @@ def run(
         for subject in judged:
             print(f"{subject.name:18} {subject.says}")
         return 0
+    for subject in judged:
+        if subject.missing and only:
+            raise ValueError(subject.missing)
+        if subject.missing:
+            print(f"left out: {subject.missing}", file=sys.stderr)
+    judged = [subject for subject in judged if not subject.missing]
     outcomes = _judge(judged, sample, limits, session)
     for subject in judged:
         _tell(subject, [o for o in outcomes if o.name == subject.name], markdown)

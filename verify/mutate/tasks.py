@@ -19,9 +19,10 @@ from ...util.runs import scratch
 from ..command import Check
 from ..formal.engine import Verdict
 from ..small_units import UNITS, Unit
-from . import bench, design, equivalence, model, rows
+from . import bench, design, equivalence, rows
 from .design import Design, Mutant
 from .equivalence import Limits
+from .parts import PARTS, Part, failing, judged, missing, mutants, tests_digest, text_of
 from .score import Fate, MutantOutcome
 
 BUILD = Path("build/mutate")
@@ -97,16 +98,17 @@ class SurvivorProof(_OfUnit):
 
 @dataclass(frozen=True)
 class PartMutant(Check):
-    """The model's tests judge a mutant of files of the model; values as `UnitMutant`'s."""
+    """Tests judge a mutant of Python modules; values as `UnitMutant`'s."""
 
-    kind, sources = "model", ("model", "verify/mutate")
-    part: model.Part
+    kind, sources = "part", ("model", "verify/mutate")
+    part: Part
     sample: Sample
     number: int
 
     @property
     def parts(self) -> Sequence[Any]:
-        return [asdict(self.part), asdict(self.sample), self.number, model.tests_digest()]
+        code = fingerprint((self.part.package,)), tests_digest()
+        return [asdict(self.part), asdict(self.sample), self.number, *code]
 
     @property
     def label(self) -> str:
@@ -117,25 +119,27 @@ class PartMutant(Check):
         return 10.0 if self.number else 60.0
 
     def result(self) -> dict[str, Any] | list[str]:
-        mutants = model.mutants(self.part, self.sample.count, self.sample.seed)
+        made = mutants(self.part, self.sample.count, self.sample.seed)
         if self.number:
-            return asdict(model.judged(self.part, *mutants[self.number - 1]))
-        if failed := model.failing(self.part):
+            return asdict(judged(self.part, *made[self.number - 1]))
+        if failed := failing(self.part):
             raise ValueError(f"{self.part.name} without a mutant fails {failed}")
-        return [model.text_of(*mutant) for mutant in mutants]
+        return [text_of(*mutant) for mutant in made]
 
 
 @dataclass(frozen=True)
 class MutationSubject:
-    """One row of the result: a unit or files of the model. says: the subject in words.
+    """One row of the result: a unit or Python modules. says: the subject in words.
 
     mutant: task of a number, 0 for the subject as it is. proof: task of a survivor; None without.
+    missing: why it cannot be judged here.
     """
 
     name: str
     says: str
     mutant: Callable[[Sample, int], Check]
     proof: Callable[[Sample, int, Limits], Check] | None = None
+    missing: str = ""
 
 
 def of_unit(unit: Unit) -> MutationSubject:
@@ -144,10 +148,14 @@ def of_unit(unit: Unit) -> MutationSubject:
     return MutationSubject(unit.name, says, partial(UnitMutant, unit), proof)
 
 
+def of_part(part: Part) -> MutationSubject:
+    """Python modules, whose mutants tests judge."""
+    return MutationSubject(part.name, part.says, partial(PartMutant, part), None, missing(part))
+
+
 def subjects() -> list[MutationSubject]:
-    """Units, then files of the model."""
-    parts = (MutationSubject(p.name, p.says, partial(PartMutant, p)) for p in model.PARTS)
-    return [*map(of_unit, UNITS), *parts]
+    """Units, then parts of Python."""
+    return [*map(of_unit, UNITS), *map(of_part, PARTS)]
 
 
 def designed(unit: Unit, sample: Sample) -> Design:

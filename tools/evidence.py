@@ -121,7 +121,7 @@ GROUPS = {
     "Streams: each result is its product's, in order, under any gaps and stalls": ("order",),
     "Chains of blocks: each result has its own blocks": ("chain",),
     "Units with `--gate-idle` equal units without": ("gate-idle",),
-    "Quantisers: random words, errors and choice of a format, ratio of scales": (
+    "Quantisers: random words, errors and choice of a format, ratio of scales; terms of sums": (
         *("lfsr", "errors", "sums", "least", "fact"),
     ),
     "Matrix unit: counters, registers, packets, their length, end of a job": (

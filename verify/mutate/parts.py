@@ -52,8 +52,8 @@ class Part:
         """Paths of the modules, from the package."""
         root = PACKAGE / self.package
         places = [root / file for file in self.files]
-        found = [sorted(p.rglob("*.py")) if p.is_dir() else [p] for p in places]
-        names = [path.relative_to(root).as_posix() for paths in found for path in paths]
+        files = [sorted(p.rglob("*.py")) if p.is_dir() else [p] for p in places]
+        names = [path.relative_to(root).as_posix() for paths in files for path in paths]
         return [name for name in names if name not in self.leaves]
 
 
@@ -298,7 +298,7 @@ def checkout() -> Path:
 
 
 def missing(part: Part) -> str:
-    """Why a part cannot be judged here; empty where it can."""
+    """Reason that a part cannot be judged here; empty where it can."""
     root = (PACKAGE / part.package).resolve().parent
     if (root / part.python).exists():
         return ""
@@ -308,7 +308,7 @@ def missing(part: Part) -> str:
 def mutants(part: Part, count: int, seed: int) -> list[tuple[str, Change]]:
     """File and change: of every file its share by length, `count` in all or fewer.
 
-    Of more files than that some have none, by the seed.
+    With fewer mutants than files, the seed chooses the files.
     """
     texts = {file: (PACKAGE / part.package / file).read_text() for file in part.modules}
     total = sum(text.count("\n") for text in texts.values())
@@ -376,9 +376,9 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return name
-        if -done.returncode in OWN_FAULTS:
-            return name
-        if done.returncode < 0 or blames_machine(done.stdout.decode(errors="replace")):
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        killed = done.returncode < 0 and -done.returncode not in OWN_FAULTS
+        if killed or blames_machine(said):
             raise ValueError(f"{name} cannot run: status {done.returncode}")
         if done.returncode:
             return name

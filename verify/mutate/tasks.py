@@ -100,15 +100,14 @@ class SurvivorProof(_OfUnit):
 class PartMutant(Check):
     """Tests judge a mutant of Python modules; values as `UnitMutant`'s."""
 
-    kind, sources = "part", ("model", "verify/mutate")
+    kind, sources = "part", ("model", "hw", "gpu", "verify/mutate")
     part: Part
     sample: Sample
     number: int
 
     @property
     def parts(self) -> Sequence[Any]:
-        code = fingerprint((self.part.package,)), tests_digest()
-        return [asdict(self.part), asdict(self.sample), self.number, *code]
+        return [asdict(self.part), asdict(self.sample), self.number, tests_digest()]
 
     @property
     def label(self) -> str:

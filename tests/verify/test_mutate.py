@@ -98,11 +98,38 @@ module unit (input wire clk, rst, mutant, in_valid, a, d, output wire out_x, out
   end
 endmodule
 """)
-    flat = "read_verilog unit.v\nproc\nwrite_rtlil mutants.il\ndesign -reset\n"
-    run_yosys(flat + design.WRITE.format(mutations=""), tmp_path, "unit", LIMIT)
-    graph = aig.read(tmp_path / "mutants.aig")
-    equivalence.write_flow(graph, 1, tmp_path / "flow.aig", masked=True)
+    equivalence.write_flow(graph_of(tmp_path), 1, tmp_path / "flow.aig", masked=True)
     assert ask(equivalence.FLOW, tmp_path, "", LIMIT) is verdict
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(
+    ("second", "out", "message"),
+    [("s_x", "t_register_x & d", "outputs of inputs"), ("s_x & d", "t_register_x", "enter later")],
+)
+def test_an_input_of_another_cycle_is_no_mask(second, out, message, masked, tmp_path):
+    """The mutant's x differs where d is 0, and d may change before it is read."""
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, a, d, output wire out_x, out_valid);
+  reg s_register_x, t_register_x, s_register_valid, t_register_valid;
+  wire s_x = s_register_x;
+  assign out_x = {out};
+  assign out_valid = t_register_valid;
+  always @(posedge clk) s_register_valid <= in_valid & ~rst;
+  always @(posedge clk) t_register_valid <= s_register_valid & ~rst;
+  always @(posedge clk) if (in_valid) s_register_x <= (mutant & ~d) ^ a;
+  always @(posedge clk) if (s_register_valid) t_register_x <= {second};
+endmodule
+""")
+    with pytest.raises(NoPipelineError, match=message):
+        equivalence.write_flow(graph_of(tmp_path), 1, tmp_path / "flow.aig", masked=masked)
+
+
+def graph_of(directory):
+    """The graph of unit.v in the directory."""
+    flat = "read_verilog unit.v\nproc\nwrite_rtlil mutants.il\ndesign -reset\n"
+    run_yosys(flat + design.WRITE.format(mutations=""), directory, "unit", LIMIT)
+    return aig.read(directory / "mutants.aig")
 
 
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ class Flow:
         payload: re.Pattern[str],
     ) -> None:
         free = [name for name in graph.inputs if name not in selected[0]]
-        self.builder = Builder(len(free) + len(graph.nexts), 0)
+        self.builder, self.free = Builder(len(free) + len(graph.nexts), 0), len(free)
         given = {name: self.builder.input(i) for i, name in enumerate(free)}
         self.state = [self.builder.input(len(free) + i) for i in range(len(graph.nexts))]
         self.owners, self.payload = owners, payload
@@ -141,13 +141,13 @@ class Flow:
 
     def _load(self, valid: int) -> int:
         """The literal that lets a section's registers take new values."""
-        found = Counter(
+        selects = Counter(
             load for i in self.members[valid]
             for load in [self._select(self.nexts[0][i], self.state[i])] if load is not None
         )  # fmt: skip
-        if not found:
+        if not selects:
             raise NoPipelineError("registers that never hold")
-        return found.most_common(1)[0][0]
+        return selects.most_common(1)[0][0]
 
     def _select(self, literal: int, own: int) -> int | None:
         """The select of a multiplexer whose other way is `own`; None for anything else."""
@@ -175,6 +175,8 @@ class Flow:
         of = self._sections(taken)
         if len(of) > 1 or valid in of:
             raise NoPipelineError("registers of several sections")
+        if of and self._reads_inputs(taken):
+            raise NoPipelineError("inputs that enter later")
         return next(iter(of), None)
 
     def _made(
@@ -202,12 +204,18 @@ class Flow:
         roots = [self.outputs[side][name]]
         if len(self._sections(roots)) > 1:
             raise NoPipelineError("outputs of several sections")
+        if self._reads_inputs(roots):
+            raise NoPipelineError("outputs of inputs")
         return self._with(roots, {self.state[i]: x for i, x in made.items()})[0]
 
     def _sections(self, literals: Iterable[int]) -> set[int | None]:
         """Sections of the registers that literals depend on; None for valid bits."""
         numbers = (self.number[node] for node in self._cone(literals) if node in self.number)
         return {self.owners[i] for i in numbers}
+
+    def _reads_inputs(self, literals: Iterable[int]) -> bool:
+        """Whether literals depend on inputs of this cycle."""
+        return any(0 < node <= self.free for node in self._cone(literals))
 
     def _cone(self, literals: Iterable[int]) -> list[int]:
         """Nodes that literals depend on, in the order of the graph."""
@@ -232,8 +240,8 @@ class Flow:
 
 
 def _is_gone(pair: tuple[int, int]) -> bool:
-    """True for a node that differs and is a constant in one of the two.
+    """True for both ways of the multiplexer between a cell and its mutant.
 
-    Ways of the multiplexer between a cell and its mutant are.
+    They differ, and one of them is a constant.
     """
     return pair[0] != pair[1] and min(pair) <= aig.TRUE

@@ -475,6 +475,21 @@ def test_constants_hold_while_they_are_valid(later, constant, tmp_path):
         assert equivalence.lasts(graph, rule, "rst", tmp_path, LIMIT)
 
 
+def test_a_sum_that_goes_round_is_no_constant(tmp_path):
+    """x & x stays 0 from a 0 on, but a register that was never valid may hold 1."""
+    (tmp_path / "unit.v").write_text("""
+module unit (input wire clk, rst, mutant, in_valid, d, output wire out_x, out_valid);
+  reg s_register_x, s_register_valid;
+  assign out_x = s_register_x;
+  assign out_valid = s_register_valid;
+  always @(posedge clk) s_register_valid <= in_valid & ~rst;
+  always @(posedge clk) s_register_x <= s_register_x & (d | mutant);
+endmodule
+""")
+    graph = graph_of(tmp_path)
+    assert equivalence.constants(replace(graph, registers=design.registers_of(graph))) is None
+
+
 def test_facts_are_about_registers_of_units_that_are_mutated():
     configs = [unit.config for unit in UNITS]
     for fact in facts():

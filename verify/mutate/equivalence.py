@@ -24,7 +24,7 @@ SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
 _PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
 """Outputs that belong to a stream, and what its `valid` begins with."""
 _SLOT, _RUNNING = re.compile(r"_slot\d+_"), re.compile(r"_register_(running|partial)_")
-"""Sums that wait for their turn, and those of units that have no such."""
+"""Running sums: in slots, or in the last section of units without slots."""
 _MOST_VALID = 4
 """Valid bits of which every combination is looked at by itself."""
 _STEPS, _AT_ONCE = 32, 4096
@@ -123,9 +123,9 @@ def _questions(
 def _assumed(
     design: Design, graph: Aig, directory: Path, limit: float, given: Sequence[Fact] | None
 ) -> tuple[Sequence[Aig], str]:
-    """What is proved of the unit's states, as rules; in words.
+    """Rules proved of the unit's states, and their names.
 
-    Facts about it that a seeded bug refutes, and registers that hold constants.
+    They are facts about it that a seeded bug refutes, and registers that hold constants.
     """
     of_unit = [fact for fact in facts() if fact.config == design.unit.config]
     held = [fact for fact in (of_unit if given is None else given) if _holds(fact, limit)]
@@ -143,10 +143,8 @@ def constants(graph: Aig) -> Aig | None:
 
     Formats without special values have some, and narrow ones. None without any.
     """
-    owners, free = _owners(graph), _free(graph)
-    builder = Builder(len(free) + len(graph.nexts), 0)
-    given = {name: builder.input(i) for i, name in enumerate(free)}
-    state = [builder.input(len(free) + i) for i in range(len(graph.nexts))]
+    owners = _owners(graph)
+    builder, given, (state,) = _begun(graph)
     known: dict[int, int] = {}
     for value in (aig.FALSE, aig.TRUE):
         left = {i: value for i, valid in enumerate(owners) if valid is not None and i not in known}
@@ -198,10 +196,7 @@ def _unrefuted(graph: Aig, bits: dict[int, tuple[int, int]]) -> dict[int, tuple[
 
 def lasts(graph: Aig, rule: Aig, reset: str, directory: Path, limit: float) -> bool:
     """Whether a rule holds after a reset and from then on, which one step of the unit proves."""
-    free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + count, 0)
-    given = {name: builder.input(i) for i, name in enumerate(free)}
-    state = [builder.input(len(free) + i) for i in range(count)]
+    builder, given, (state,) = _begun(graph)
     _, goes_on = _allowed(graph, builder, state, given, Given([rule], reset))
     nexts = _nexts(graph, builder.copy(graph, [*_selected(graph, 0, given), *state]))
     still, _ = _allowed(graph, builder, nexts, given, Given([rule], reset))
@@ -246,12 +241,21 @@ def _free(graph: Aig) -> list[tuple[str, int]]:
     return [name for name in graph.inputs if name[0] != SELECT]
 
 
+def _begun(
+    graph: Aig, states: int = 1
+) -> tuple[Builder, dict[tuple[str, int], int], list[list[int]]]:
+    """A graph that has the unit's inputs, and states of its registers as inputs; their literals."""
+    free, count = _free(graph), len(graph.nexts)
+    builder = Builder(len(free) + states * count, 0)
+    literals = [builder.input(i) for i in range(builder.inputs)]
+    starts = range(len(free), len(literals), count)
+    given = dict(zip(free, literals, strict=False))
+    return builder, given, [literals[start : start + count] for start in starts]
+
+
 def step(graph: Aig, number: int, path: Path) -> None:
     """Registers are inputs, and what comes next to them is an output."""
-    free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + count, 0)
-    given = {name: builder.input(i) for i, name in enumerate(free)}
-    state = [builder.input(len(free) + i) for i in range(count)]
+    builder, given, (state,) = _begun(graph)
     right, wrong = (
         builder.copy(graph, [*_selected(graph, which, given), *state]) for which in (0, number)
     )
@@ -267,14 +271,10 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     Registers of a section that the mutant loads otherwise may differ while the section's valid bit
     is 0. Both start in one state, and this relation lasts. Rules are assumed of the unit's own
     state, for which they are proved, not of the mutant's. A state that they call wrong can only be
-    the one before a first reset: outputs do not count there, and the relation must hold after it,
-    except of running sums: no reset clears them, so that they hold anything then.
+    the one before a first reset. Outputs do not count there. The relation must hold after the
+    reset, except of running sums, which no reset clears.
     """
-    free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + 2 * count, 0)
-    given = {name: builder.input(i) for i, name in enumerate(free)}
-    state = [builder.input(len(free) + i) for i in range(count)]
-    other = [builder.input(len(free) + count + i) for i in range(count)]
+    builder, given, (state, other) = _begun(graph, 2)
     alike = [
         _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
         for which in (0, number)

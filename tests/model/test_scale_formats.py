@@ -142,8 +142,8 @@ def test_large_terms_that_cancel_leave_a_small_one():
     x = np.where(places < 4, 65504.0, -65504.0)
     y = np.full(32, 65504.0)
     x[0], y[0], x[4] = 2.0**-8, 2.0**-8, 0
-    codes = (FORMATS["fp16"].encode(side[None]) for side in (x, y))
     scale = np.array([[0x7E]], np.uint8)  # 448, 1.75 x 2^8
-    cases = Cases(*(MXArray(c, scale, "fp16", 32) for c in codes), np.zeros(1, np.float32), "e4m3")
+    a, b = (MXArray(FORMATS["fp16"].encode(side[None]), scale, "fp16", 32) for side in (x, y))
+    cases = Cases(a, b, np.zeros(1, np.float32), "e4m3")
     check(cases, "fused:46")
     assert dot(cases.a, cases.b, "fused:46", scale_format="e4m3") == 3  # of 3.0625

@@ -178,10 +178,13 @@ def _align(fraction: int) -> Claim:
         lost_digits = 32 + widths.product_fraction_bits
         kept = wide >> (p.distance + lost_digits)
         lost = kept << (p.distance + lost_digits) != wide
-        return (p.magnitude != kept) | (p.sticky != lost)
+        bits = len(p.word)
+        word = kept[:bits] ^ p.inverts.replicate(bits)
+        return (p.word != word) | kept[bits:].any() | (p.sticky != lost)
 
     return Claim(
-        f"align:{fraction}", f"an E4M3 product truncated to {fraction} digits below the largest",
+        f"align:{fraction}",
+        f"an E4M3 product truncated to {fraction} digits below the largest, or its digits inverted",
         lambda: component(AlignShifter(widths, 6)), wrong,
     )  # fmt: skip
 

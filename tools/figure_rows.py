@@ -202,7 +202,7 @@ FIGURES: tuple[Figure, ...] = (
         needs="the extra real",
     ),
     area("area_units", "entries", "", "balanced", 720, tables.reported),
-    area("area_both", "entries", "--effort both", "both", 1500, tables.reported),
+    area("area_both", "entries", "--effort both", "both", 1500, tables.of_units),
     area("area_clock", "clocked", "--clock --effort speed", "speed", 900, tables.clocked),
     Figure(
         "array", "matmul.md", "mxdot array -o {out}", array, 600,

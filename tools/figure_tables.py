@@ -34,6 +34,12 @@ def reported(out: Path) -> str:
     )
 
 
+def of_units(out: Path) -> str:
+    """The same of whole units, without their flip-flops."""
+    lines = (line for line in reported(out).splitlines() if " products`" not in line)
+    return "\n".join(f"{line.rsplit('|', 2)[0]}|" for line in lines)
+
+
 def clocked(out: Path) -> str:
     """The same with a clock in MHz for each delay in ps."""
     header, rule, *lines = reported(out).splitlines()

@@ -162,7 +162,12 @@ def test_printed_tables(tmp_path):
     rows = (
         "noise\n| unit | asap7: um2 | ps | sky130: um2 | ps | flip-flops |\n" + "|---" * 6 + "|\n"
     )
-    (tmp_path / "log").write_text(rows + "| exact, 4 stages | 1,742 | 2,000 | 9 | 400 | 819 |\n")
+    rows += "| e4m3 products | 1 | 2 | 3 | 4 | 0 |\n"
+    whole = "| exact, 4 stages | 1,742 | 2,000 | 9 | 400 | 819 |\n"
+    (tmp_path / "log").write_text(rows + whole)
+    assert cells(tables.of_units(tmp_path)) == {"exact, 4 stages": ["1,742", "2,000", "9", "400"]}
+    rows, _, _ = rows.rpartition("| e4m3")
+    (tmp_path / "log").write_text(rows + whole)
     assert cells(tables.reported(tmp_path)) == {
         "exact, 4 stages": ["1,742", "2,000", "9", "400", "819"]
     }

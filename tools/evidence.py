@@ -211,6 +211,8 @@ def summary(rows: Rows, lines: Sequence[str]) -> str:
         different = sum(row["mutants"] - row["equal"] for row in subjects)
         survived = sum(row["survived"] for row in subjects)
         return f"{different - survived} of {different} killed"
+    if holes := re.findall(r"\b\d+ holes\b", "\n".join(lines)):
+        return holes[-1]
     totals = [line for line in lines if "compared with the model" in line]
     return next(filter(None, reversed(totals or lines)), "")
 

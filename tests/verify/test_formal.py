@@ -268,6 +268,7 @@ def test_bad_arguments_are_one_line(arguments, message, capsys):
     assert capsys.readouterr().err == f"mxdot: error: {message}\n"
 
 
-def test_a_proof_that_takes_too_long_is_a_failure(capsys):
+def test_a_proof_that_takes_too_long_is_a_failure(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # no proof is kept there
     assert main(["verify", "formal", "--only", "largest:32x5", "--limit", "0.01"]) == 1
     assert "took longer than 0.01 s" in capsys.readouterr().out

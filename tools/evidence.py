@@ -10,6 +10,7 @@ last run of this program.
 """
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -305,7 +306,7 @@ def proofs(rows: Rows) -> str:
             continue
         proved = sum(map(_holds, known.values()))
         bits = sorted(int(row["space"].partition("^")[2].split()[0]) for row in known.values())
-        seconds = sum(row["seconds"] for row in known.values())
+        seconds = math.fsum(row["seconds"] for row in known.values())  # in any order
         when = _together(state("proof", name, row) for name, row in known.items())
         count = f"{proved} of {len(known)}"
         lines.append([says, count, f"2^{bits[0]} to 2^{bits[-1]}", duration(seconds), when])

@@ -55,6 +55,21 @@ def test_the_result_of_a_simulation_is_its_totals():
     assert evidence.summary(rows, lines) == "17 of 18 killed"
 
 
+def test_a_page_made_before_and_after_saving_is_one(kept):
+    """Times that add up to 0 s in the other order, where each sum is rounded."""
+    times = {"a": 1e16, "b": -1e16, "c": 1.0}
+    row = {"verdict": "proved", "bug": "refuted", "space": "2^4", "date": "", "digest": ""}
+    rows = {f"proof multiplier:{name}": row | {"seconds": s} for name, s in times.items()}
+    assert evidence.proofs(rows) == evidence.proofs(dict(reversed(rows.items())))
+    assert " 1 s " in evidence.proofs(rows)
+
+
+def test_a_regression_is_told_by_its_counts(kept):
+    text = "2 units, 9 dot products compared with the model, 0 mismatches, coverage 100%, 4 s"
+    evidence.step("sim-full", [sys.executable, "-c", f"print({text!r})"])
+    assert "| 2 units, 9 dot products: 0 mismatches |" in evidence.steps(evidence.taken({}))
+
+
 def test_a_failure_is_told(kept):
     assert evidence.step("fuzz", [sys.executable, "-c", "print('no'); raise SystemExit(1)"]) == 1
     assert "FAILED: no" in evidence.steps(evidence.taken({}))

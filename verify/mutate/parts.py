@@ -377,8 +377,8 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
         except subprocess.TimeoutExpired:
             return name
         said = (done.stdout + done.stderr).decode(errors="replace")
-        killed = done.returncode < 0 and -done.returncode not in OWN_FAULTS
-        if killed or blames_machine(said):
+        from_outside = done.returncode < 0 and -done.returncode not in OWN_FAULTS
+        if from_outside or blames_machine(said):
             raise ValueError(f"{name} cannot run: status {done.returncode}")
         if done.returncode:
             return name

@@ -28,6 +28,7 @@ SCHEME_QUANTIZE = {"triton": ".kernels.scheme_quantize", "torch": ".schemes.quan
 QUANTIZE_REGROUPED = {"triton": ".kernels.quantize_regrouped", "torch": ".ops.quantize_regrouped"}
 QUANTIZED_VALUES = {"triton": ".kernels.quantized_values", "torch": ".ops.quantized_values"}
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
+PACKED_VALUES = {"triton": ".kernels.packed_values", "torch": ".tensors.packed_values"}
 UNPACK = {"triton": ".kernels.unpack", "torch": ".tensors.unpack"}
 FEW_ROWS = {"triton": ".kernels.few_rows", "torch": ".ops.few_rows"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}

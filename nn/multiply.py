@@ -62,28 +62,41 @@ def multiply(
     """
     product = _of_few_rows(a, b, accumulator, dtype)
     if product is not None:
-        return product[: shape[0], : shape[1]]
-    if isinstance(b, PackedTensor):
+        return cut(product, shape, dtype)
+    if isinstance(b, PackedTensor) and accumulator != FAST:
         b = b.unpack()
     if accumulator in (FLOAT8, BLOCK_SCALED):
         by_units = float8_matmul if accumulator == FLOAT8 else block_scaled_matmul
-        return by_units(a, b, dtype)[: shape[0], : shape[1]]
+        return cut(by_units(a, b, dtype), shape, dtype)
     if isinstance(a, MXTensor) and isinstance(b, MXTensor):
-        return matmul(a, b, accumulator).to(dtype)
+        return cut(matmul(a, b, accumulator), shape, dtype)
     if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
         if accumulator == Int32() and int8.takes(
             *(named_scheme(side.scheme_name) for side in (a, b))
         ):
             product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
         else:
-            product = schemes.matmul(a, b, accumulator).to(dtype)
-        return product[: shape[0], : shape[1]]
+            product = schemes.matmul(a, b, accumulator)
+        return cut(product, shape, dtype)
     a = a.to(dtype)
     if isinstance(b, PackedWeights) and dtype in weight_only.FLOATS:
-        return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
+        return cut(schemes.weight_only_matmul(_filled(a, b.shape), b), shape, dtype)
     if isinstance(b, ScaledTensor) and accumulator != FAST:
-        return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
+        return cut(schemes.matmul(_filled(a, b.shape), b, accumulator), shape, dtype)
     return a @ _values_of(b, dtype)[: shape[1], : a.shape[1]].to(dtype).T
+
+
+def cut(product: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The first rows and columns of a product in `dtype`.
+
+    Neither a view nor the result of a conversion that does nothing: PyTorch 2.11 compiles no
+    gradient through these.
+    """
+    rows, columns = shape
+    if product.dtype != dtype:
+        product = product.to(dtype)
+    whole = product.shape[0] == rows and product.shape[1] == columns
+    return product if whole else product[:rows, :columns].clone()
 
 
 def _values_of(b: Operand, dtype: torch.dtype) -> Tensor:

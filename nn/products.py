@@ -15,7 +15,7 @@ from ..gpu.tensors.mx import MXTensor
 from ..gpu.tensors.packed import pack_codes
 from ..model.accumulators import Accumulator
 from .limits import delayed_limit
-from .multiply import FAST, for_rule, multiply, operand
+from .multiply import FAST, cut, for_rule, multiply, operand
 from .quantizers import Operand, Quantizer, SchemeQuantizer, mixed
 from .recipe import Recipe
 
@@ -194,6 +194,6 @@ def frozen_product(
         and few_rows.has_short_scales(frozen)
     ):
         codes = activation.codes(x, limit)
-        return few_rows.rows_matmul(codes, frozen, dtype)[: shape[0], :features]
+        return cut(few_rows.rows_matmul(codes, frozen, dtype), shape, dtype)
     a = operand(activation, x, rule, limit=limit, dtype=dtype)
     return multiply(a, frozen, rule, shape, dtype)

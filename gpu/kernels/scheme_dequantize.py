@@ -1,7 +1,7 @@
 """Dequantisation of schemes: the executor ``triton`` of `ScaledTensor.dequantize`.
 
 Elements lie under one float32 scale of a group, or under an 8-bit float scale of a group within a
-float32 scale of the tensor. The product, exact in float64, is rounded once to float32.
+float32 scale of the tensor. The product is rounded once to float32.
 """
 
 from typing import TYPE_CHECKING
@@ -24,9 +24,13 @@ TILE = 4096  # elements of a program, of one row
 
 def refusal(request: "SchemeDequantization") -> str | None:
     """Why the kernel cannot take `request`; None when it can."""
-    scheme, zero_points = request.x.scheme, request.x.zero_points
+    return refusal_of(request.x.scheme, request.dtype, request.device)
+
+
+def refusal_of(scheme: Scheme, dtype: torch.dtype, where: torch.device) -> str | None:
+    """Why no kernel gives values of a `scheme` in `dtype` on a device; None when one does."""
     (element, *more), (level, *inner) = scheme.elements, scheme.levels
-    if more or zero_points is not None:
+    if more or scheme.zero_point:
         return f"elements must be of one format, without zero points, not those of {scheme}"
     if isinstance(element, IntegerFormat) and element.sign_magnitude:
         return f"elements must not be sign-magnitude integers, not {element}"
@@ -38,9 +42,9 @@ def refusal(request: "SchemeDequantization") -> str | None:
             "scales must be of one level, float32, or of 8-bit floats in a float32 scale of the "
             f"tensor, not those of {scheme}"
         )
-    if request.dtype == torch.float64:
+    if dtype == torch.float64:
         return "dtype must be float32, float16 or bfloat16, not float64"
-    return device.refusal(request.device)
+    return device.refusal(where)
 
 
 def _takes_inner(scheme: Scheme) -> bool:
@@ -95,10 +99,16 @@ def _dequantize(
     inside = j < columns
     element = decode(tl.load(codes + row * columns + j, mask=inside, other=0), FORMAT)
     at = row // height * (columns // width) + j // width
-    if SCALE is None:
-        value = element * tl.load(scales + at, mask=inside, other=1.0)
-    else:
-        scale = decode(tl.load(scales + at, mask=inside, other=0), SCALE)
-        whole = tl.load(outer).to(tl.float64)
-        value = ((element * scale).to(tl.float64) * whole).to(tl.float32)
+    scale = tl.load(scales + at, mask=inside, other=0)
+    value = under_scales(element, scale, outer, SCALE)
     tl.store(values + row * columns + j, value.to(values.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def under_scales(element, scale, outer, SCALE: tl.constexpr):
+    """float32 products of elements and float32 scales; or of codes of scales by SCALE, and of the
+    tensor's: that of an element and its scale is exact."""
+    if SCALE is None:
+        return element * scale
+    else:
+        return element * decode(scale, SCALE) * tl.load(outer)

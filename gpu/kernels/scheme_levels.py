@@ -23,7 +23,8 @@ from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import Codes, decode
 from .launch import Launch
 from .overlap import overlaps, ready
-from .scheme_rows import LARGEST_BITS, TINY, Element, element_code
+from .quotients import TINY, Element, elements
+from .scheme_rows import LARGEST_BITS
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -278,33 +279,43 @@ def _make_codes(
     most = _magnitudes(value)
     poisoned = most >= INFINITY32
     most = tl.where(poisoned, 0, most).to(tl.float32, bitcast=True)
-    room = whole.to(tl.float64) * INNER_ROOM + tl.zeros((GROUPS,), tl.float64)
     # Tiny scales are taken 2^64 as large, for float32 to have their last bits.
     up = tl.where(whole < TINY, 1.0 / TINY, 1.0)
-    near = most * up * (1.0 / (whole * up * INNER_ROOM))
-    code = element_code(most, near, room, 0, SCALE, False).to(tl.int32)
-    code = tl.maximum(code, 1)  # no scale is zero
+    most *= up
+    high = whole * up * INNER_ROOM
+    near = most * (1.0 / high)
+    if FUSED:
+        low = tl.fma(whole * up, tl.full((), INNER_ROOM, tl.float32), -high)
+        code = elements(most, near, high, SCALE, None, True, None, low)
+    else:
+        room = (whole * up).to(tl.float64) * INNER_ROOM
+        code = elements(most, near, room, SCALE, None, False)
+    code = tl.maximum(code.to(tl.int32), 1)  # no scale is zero
     if VALUES is None:
         tl.store(scales + group, tl.where(poisoned, NAN, code).to(tl.uint8), mask=there)
     of_group = decode(code.to(tl.uint8), CODES)
-    scale = of_group.to(tl.float64) * whole.to(tl.float64)
-    value = tl.where(poisoned[:, None, None], 0.0, value)
+    if VALUES is None or RANDOM:
+        value = tl.where(poisoned[:, None, None], 0.0, value)
     if RANDOM == 0 and FUSED:
         base, value = whole * (up / ELEMENT.unit), value * up
         high = of_group * base
-        low = tl.fma(of_group, base, -high)
+        low = tl.fma(of_group, base, -high)[:, None, None]
         near = value * (1.0 / high)[:, None, None]
-        made = element_code(value, near, high[:, None, None], 0, ELEMENT, True, low[:, None, None])
-    elif RANDOM == 0:
-        near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, None, None]).to(tl.float32)
-        made = element_code(value, near, (scale / ELEMENT.unit)[:, None, None], 0, ELEMENT, False)
+        made = elements(value, near, high[:, None, None], ELEMENT, VALUES, True, None, low)
     else:
-        if RANDOM == 1:
-            word = tl.load(words + at, mask=there[:, None, None], other=0).to(tl.int64)
+        scale = (of_group.to(tl.float64) * whole.to(tl.float64))[:, None, None]
+        if RANDOM == 0:
+            near = (value.to(tl.float64) * (ELEMENT.unit / scale)).to(tl.float32)
+            made = elements(value, near, scale / ELEMENT.unit, ELEMENT, VALUES, False)
         else:
-            word = _seeded_words(words, groups, columns, HEIGHT, WIDTH, GROUPS)
-        made = _stochastic_code(value, scale[:, None, None], word, ELEMENT)
+            if RANDOM == 1:
+                word = tl.load(words + at, mask=there[:, None, None], other=0).to(tl.int64)
+            else:
+                word = _seeded_words(words, groups, columns, HEIGHT, WIDTH, GROUPS)
+            made = _stochastic_code(value, scale, word, ELEMENT)
+            if VALUES is not None:
+                made = decode(made, VALUES)
     if VALUES is not None:
-        made = decode(made, VALUES) * tl.where(poisoned, float("nan"), of_group)[:, None, None]
+        made *= tl.where(poisoned, float("nan"), of_group)[:, None, None]
         made = (made * whole).to(codes.dtype.element_ty)
     tl.store(codes + at, made, mask=there[:, None, None])

@@ -1,11 +1,8 @@
 """Quantisation by schemes: the executor ``triton`` of `mxdot.gpu.schemes.quantize`.
 
 One look at the values finds the extremes of the finest groups, from which the model's rules make
-scales and zero points; a second one makes codes. A float32 estimate of the quotient finds the
-element below it, or a neighbour where it is next to an element. On which side of the midpoint
-above that element the quotient is says the sign of the value less midpoint times scale, exact in
-float64, for a midpoint has at most 21 bits and scales have at most 30. A wrong neighbour does no
-harm: its midpoint is far from the quotient, on the side that leads to the same code.
+scales and zero points; a second one makes codes (`quotients`). A product of midpoint and scale is
+exact in float64: a midpoint has at most 21 bits and scales have at most 30.
 """
 
 from collections.abc import Callable
@@ -27,7 +24,7 @@ from ...model.schemes.scales import Scales, scales
 from . import device, scheme_levels, scheme_rows
 from .arithmetic import INFINITY32
 from .decode import codes_refusal
-from .scheme_rows import Element, element_code, plain_codes
+from .quotients import Element, elements, plain_elements
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -233,13 +230,13 @@ def _make_codes(
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     if PLAIN:
         scale = scale.to(tl.float32)[:, :, None]
-        code = plain_codes(value, scale, drop, ELEMENT, FUSED)
+        code = plain_elements(value, scale, drop, ELEMENT, None, FUSED)
     else:
         value = tl.where(drop, 0.0, value)
         near = (value.to(tl.float64) * (ELEMENT.unit / scale)[:, :, None]).to(tl.float32)
         scale = scale[:, :, None] / ELEMENT.unit
-        zero_point = 0
+        zero_point = None
         if HAS_ZERO:
             zero_point = tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
-        code = element_code(value, near, scale, zero_point, ELEMENT, False)
+        code = elements(value, near, scale, ELEMENT, None, False, zero_point)
     tl.store(codes + at, code, mask=inside)

@@ -14,6 +14,7 @@ from ..names import named_format, named_scheme
 from ..operators import operator
 from .container import CLASSES, Container, along
 from .mx import MXTensor
+from .packed_values import PackedValues
 from .scaled import ScaledTensor
 from .unpack import Unpacking
 
@@ -61,9 +62,14 @@ class PackedTensor(Container):
         bits = code_bits(self.own_facts)
         return self._of_codes(_unpack(parts["packed"], bits, self.shape[1]))
 
-    def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Values as the unpacked container gives them."""
-        return self.unpack().dequantize(dtype)
+    def dequantize(
+        self, dtype: torch.dtype = torch.float32, *, executor: str | None = None
+    ) -> Tensor:
+        """Values as the unpacked container gives them. executor: ``torch`` or ``triton``, as in
+        `quantize`."""
+        checks.float_dtype("dtype", dtype)
+        kind, name, *sizes = self.own_facts
+        return _dequantize(self.parts(), kind, name, sizes, list(self.shape), dtype, executor)
 
     def check(self) -> None:
         choice("kind of codes", self.own_facts[0], KINDS)
@@ -191,3 +197,30 @@ def _unpack(packed: Tensor, bits: int, length: int) -> Tensor:
     if not prod(packed.shape):
         return packed.new_empty((len(packed), length))
     return executors.run(executors.UNPACK, None, Unpacking(packed.contiguous(), bits, length))
+
+
+def _fake_values(
+    parts: list[Tensor],
+    kind: str,
+    name: str,
+    sizes: list[int],
+    shape: list[int],
+    dtype: torch.dtype,
+    executor: str | None,
+) -> Tensor:
+    return parts[0].new_empty(shape, dtype=dtype)
+
+
+@operator("packed_values", _fake_values)
+def _dequantize(
+    parts: list[Tensor],
+    kind: str,
+    name: str,
+    sizes: list[int],
+    shape: list[int],
+    dtype: torch.dtype,
+    executor: str | None,
+) -> Tensor:
+    x = from_description(parts, kind, name, sizes, True, shape)
+    assert isinstance(x, PackedTensor)
+    return executors.run(executors.PACKED_VALUES, executor, PackedValues(x, dtype))

@@ -202,6 +202,7 @@ class Product(nn.Module):
         return x @ self.weight.dequantize().T
 
 
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # PyTorch's own
 @every_container
 def test_a_parameter_in_a_compiled_and_an_exported_network(make):
     net, x = Product(contained(make)), torch.randn(3, 256)

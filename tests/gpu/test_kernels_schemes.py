@@ -115,6 +115,39 @@ def test_ties(name):
     check(x, name)
 
 
+def near_ties(row, rng, count):
+    """`count` scales, and for each the float32 values next to a midpoint of elements times it."""
+    grid = np.unique(row.elements[0].values[np.isfinite(row.elements[0].values)])
+    scales = rng.uniform(0.5, 2.0, count).astype(np.float32)
+    ties = rng.choice((grid[1:] + grid[:-1]) / 2, count) * scales.astype(float)
+    ulps = rng.integers(-12, 13, count) * np.spacing(np.abs(ties.astype(np.float32)))
+    return scales, grid[-1] * scales, (ties + ulps).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["fp8_e4m3_row", "fp8_e5m2_row", "int8_channel", "int4_channel"])
+def test_one_value_near_a_tie(name):
+    """The largest of a row is an element, and others are far from ties."""
+    count = 4096 if DEVICE == "cuda" else 64
+    _, largest, near = near_ties(SCHEMES[name], generator("near tie", name), count)
+    x = np.zeros((count, 256), np.float32)
+    x[:, 3], x[:, 7] = largest, near
+    check(x, name)
+
+
+def test_one_value_of_a_program_near_a_tie():
+    """Two levels: a group with scales of 28 bits, everything else zero."""
+    count, rng = (512 if DEVICE == "cuda" else 32), generator("near tie of groups")
+    for _ in range(8 if DEVICE == "cuda" else 2):
+        scales, _, near = near_ties(SCHEMES["nvfp4"], rng, count)
+        outer = np.float32(rng.uniform(0.5, 2.0))
+        inner = rng.choice(FORMATS["e4m3"].values[56:120], count).astype(np.float32)
+        x = np.zeros((count, 512), np.float32)
+        x[:, 16] = 6 * inner * outer
+        x[:, 19] = near.astype(float) / scales * inner * outer
+        x[0, 0] = np.float32(2688) * outer
+        check(x, "nvfp4")
+
+
 @pytest.mark.parametrize("name", ["fp8_e4m3_row", "fp8_e5m2_row", "int8_channel", "int4_channel"])
 @pytest.mark.parametrize("shape", [(5, 300), (2, 3, 256), (2, 17000), (1, 40000)])
 def test_long_rows(name, shape):

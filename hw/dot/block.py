@@ -73,10 +73,7 @@ def top_bias(widths: Widths, lsb: int) -> int:
 
 
 class Place(Section):
-    """Each product on the exact grid of all products, in units of the least product's last digit.
-
-    words: products on the grid, negative ones with all digits inverted.
-    """
+    """Each product on the exact grid of all products: in units of their least last digit."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -186,7 +183,7 @@ def add_inputs(columns: Columns, section: Any) -> None:
 
 
 class Compress(Section):
-    """Full adders: words to fewer words of the same sum.
+    """Words to fewer words of the same sum.
 
     before: number of words that come, 0 for terms. after: number of words that leave.
     """
@@ -217,10 +214,7 @@ def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
 
 
 class BlockSum(Section):
-    """Sum S of a block, by rows of full adders.
-
-    An inverted word of width w stands for -p - 1 + 2^w. The number of negative products is
-    therefore added at place 0 and, inverted, at place w; constants correct the inversion.
+    """Sum S of a block.
 
     total: S.
     """

@@ -150,7 +150,7 @@ class WholeDistance(Section):
 
 
 class Approach(Section):
-    """Shifts c to its place in the window, on the grid of S.
+    """Shifts c to its place in the window, on the grid of S. A c outside the window becomes 0 here.
 
     aligned_c: |c| in the window, the lowest place at bit 0. c_sticky: c has digits below the
     window. addends: rows of S, inverted if c is negative.
@@ -297,7 +297,8 @@ class ApproachFar(Section):
 class Add(Section):
     """|c| + S, or |c| - S for a negative c, in the places of S and two above.
 
-    The result is blocks of digits with their carries; no carry has entered the block above yet.
+    c and the rows of S become two rows, which are added in blocks. No carry has entered the block
+    above yet. -S is ~x + ~y + 2 for the rows x and y.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -435,6 +436,8 @@ class AddInBlocks(Section):
 class Carry(Section):
     """Digits of c + S in the window: carries pass through the blocks, and above them c goes up or
     down by one.
+
+    The two highest added digits, which are above S, decide: up for 01, down for 10 and 11.
     """
 
     def __init__(self, widths: Widths) -> None:

@@ -31,6 +31,9 @@ class Count(Section):
     """Number of leading digits equal to the total's sign. The exponent of the subnormals stops the
     count.
 
+    changes has a one where a digit differs from the digit above. A one at the place of the biased
+    exponent 1 joins them; the highest of these ones ends the count.
+
     count: places above the leading digit unlike the sign. beyond_c: the total has digits at place
     -1 or above.
     """
@@ -271,7 +274,9 @@ class NormalizeLow(Section):
 class FloatRound(Section):
     """Rounds the total to the running value's format, RNE. The result takes the sign of c.
 
-    Specials, and a c that is the result, come last, through one and-or.
+    Field and fraction are incremented as one number: a carry out of the fraction raises the field.
+    The field of a subnormal, whose exponent is that of the field 1, is 0. Specials, and a c that is
+    the result, come last, through one and-or.
     """
 
     def __init__(self, widths: Widths) -> None:

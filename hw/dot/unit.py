@@ -34,7 +34,7 @@ class InputLayout(data.StructLayout):
 
 
 class ResultLayout(data.StructLayout):
-    """The result's bits and, with `config.status`, its flags (model.trace.Flags); its slot."""
+    """The result's bits, its flags if the unit has them, and its slot."""
 
     def __init__(self, config: DotConfig) -> None:
         flags = data.StructLayout(dict.fromkeys(FLAG_NAMES, 1) if config.status else {})

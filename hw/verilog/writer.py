@@ -125,7 +125,10 @@ class _Writer:
         for item in items:
             yield from self._instance(item) if isinstance(item, Cell) else self._assignment(item)
             if item is last:
-                yield from ["", "  // Handshakes, outputs and registers"]
+                yield from [
+                    "",
+                    "  // Handshakes, outputs and registers (SECTION_leaves: they take VALUEs)",
+                ]
 
     def _read_by(self, item: Operation | Cell) -> Bits:
         """Inputs of an operator or an instance, through operators inside expressions."""

@@ -6,7 +6,7 @@ ports of its signature, and the design instantiates it. Simulation in Amaranth d
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -24,7 +24,7 @@ from amaranth.hdl import (
     Value,
     signed,
 )
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 
 
 class Library:
@@ -110,11 +110,29 @@ def constant(m: Module, name: str, value: int, shape: ShapeLike) -> Value:
     return held
 
 
+def paragraphs(described: object) -> list[str]:
+    """Paragraphs of the class's own docstring, without line breaks; none without one."""
+    text = (vars(type(described)).get("__doc__") or "").replace("`", "")
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
+
+
 def summary(component: wiring.Component) -> str:
     """First sentence of the class's own docstring, without the full stop; empty without one."""
-    paragraph = (vars(type(component)).get("__doc__") or "").split("\n\n")[0]
-    sentence = re.split(r"\.(?:\s|$)", " ".join(paragraph.split()))[0]
-    return sentence.removesuffix("; combinational").rstrip(":").replace("`", "")
+    sentence = re.split(r"\.(?:\s|$)", next(iter(paragraphs(component)), ""))[0]
+    return sentence.removesuffix("; combinational").rstrip(":")
+
+
+def meanings(values: Mapping[str, ShapeLike]) -> dict[str, str]:
+    """Meaning of each value with a layout of this package: its `meaning`, or its docstring."""
+    by_name: dict[str, str] = {}
+    for name, shape in values.items():
+        while isinstance(shape, data.ArrayLayout):
+            shape = shape.elem_shape
+        text = getattr(shape, "meaning", " ".join(paragraphs(shape))).removesuffix(".")
+        if type(shape).__module__.startswith(__package__) and text:
+            is_word = text[1:2].islower() or text.startswith("A ")
+            by_name[name] = text[0].lower() + text[1:] if is_word else text
+    return by_name
 
 
 def _instance(module: str, name: str, component: wiring.Component, reset: Value | None) -> Instance:

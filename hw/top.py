@@ -9,6 +9,9 @@ from amaranth.lib import wiring
 
 from .hierarchy import used
 
+NOTATION = "8 x 4 after a port: 8 numbers of 4 bits, the first lowest; signed: two's complement"
+HANDSHAKE = "a transfer per rising edge with valid and ready; other ports in_ and out_ go with it"
+
 
 class Top(Elaboratable, ABC):
     """A unit with plain ports; `ports` lists (signal, direction, meaning).
@@ -68,7 +71,10 @@ class Top(Elaboratable, ABC):
         except PackageNotFoundError:  # running from a source tree
             number = "(source tree)"
         lines = [f"mxdot {number}: {self.config.title} {name}", ""]
-        lines += [f"{what:12} {value}" for what, value in self.facts()]
+        facts = [*self.facts(), ("notation", NOTATION)]
+        if any(signal.name == "in_valid" for signal, _, _ in self.ports):
+            facts.append(("handshake", HANDSHAKE))
+        lines += [f"{what:12} {value}" for what, value in facts]
         longest = max(14, *(len(signal.name) for signal, _, _ in self.ports))
         lines += [
             "",

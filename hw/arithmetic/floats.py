@@ -15,7 +15,7 @@ FLOAT32_ONES = 2**FLOAT32.exponent_bits - 1  # the exponent field of infinities 
 
 
 class SpecialLayout(data.StructLayout):
-    """Special values that occur among a set of terms."""
+    """Special values that occur among the terms."""
 
     def __init__(self) -> None:
         super().__init__({"nan": 1, "pos_inf": 1, "neg_inf": 1})
@@ -41,7 +41,7 @@ class FlagsLayout(data.StructLayout):
 
 
 class RunningLayout(data.StructLayout):
-    """The running value c (bits of `fmt`) and the flags so far."""
+    """The running value c and the flags so far."""
 
     def __init__(self, fmt: FloatFormat = FLOAT32) -> None:
         super().__init__({"c": fmt.bits, "flags": FlagsLayout()})

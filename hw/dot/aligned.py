@@ -26,8 +26,8 @@ from .window import range_value, sticky_bits, window_of
 class AlignedLargest(Section):
     """The largest biased exponent of the block's non-zero products.
 
-    Section `number`, from 1 on, has two levels of the comparator tree, or one. `leaders` holds the
-    largest exponent per group of products.
+    largest: largest biased exponent of the products that are not 0. leaders: the same per group of
+    products.
     """
 
     def __init__(self, widths: Widths, number: int) -> None:
@@ -67,7 +67,10 @@ class AlignedLargest(Section):
 
 
 class Offset(Section):
-    """Distance of each product's unit digit below the largest."""
+    """Distance of each product's unit digit below the largest.
+
+    offsets: distances of the products' unit digits below the largest.
+    """
 
     def __init__(self, widths: Widths) -> None:
         lanes, bits = widths.config.lanes, widths.exponent_bits
@@ -95,12 +98,10 @@ def _align_inputs(widths: Widths) -> dict[str, ShapeLike]:
 
 
 class Align(Section):
-    """Each product truncated F bits below the largest unit digit.
-
-    A subclass with another `shifter`, a component with the ports of `AlignShifter`, may round.
-    """
+    """Each product truncated F bits below the largest unit digit."""
 
     shifter: Callable[..., AlignShifter] = AlignShifter
+    """A subclass with another shifter, a component with these ports, may round."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -145,7 +146,7 @@ NEAR_LEVELS = 2
 
 
 class MovedLayout(data.StructLayout):
-    """A product between both parts of `align`: the word so far, the remaining digits of its
+    """A product on its way to the grid: the word so far, the remaining digits of its
     distance, and `beyond` if the distance is so large that nothing is left.
     """
 
@@ -162,7 +163,10 @@ def moved_shape(widths: Widths) -> data.ArrayLayout:
 
 
 class AlignNear(Section):
-    """First part of `Align`: shifts each product by the last digits of its distance."""
+    """Shifts each product by the last digits of its distance below the largest.
+
+    moved_sticky: a digit 1 was cut off.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -200,7 +204,7 @@ class AlignNear(Section):
 
 
 class AlignFar(Section):
-    """Second part of `Align`: shifts by the remaining digits and applies the sign."""
+    """Shifts each product by the remaining digits of its distance, and inverts negative ones."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths

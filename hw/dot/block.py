@@ -73,10 +73,7 @@ def top_bias(widths: Widths, lsb: int) -> int:
 
 
 class Place(Section):
-    """Each product on the exact grid of all products, in units of the least product's last digit.
-
-    INT8 products are there already.
-    """
+    """Each product on the exact grid of all products: in units of their least last digit."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -186,7 +183,7 @@ def add_inputs(columns: Columns, section: Any) -> None:
 
 
 class Compress(Section):
-    """Terms, or words, to fewer words of the same sum, modulo 2^bits.
+    """Words to fewer words of the same sum.
 
     before: number of words that come, 0 for terms. after: number of words that leave.
     """
@@ -217,7 +214,10 @@ def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
 
 
 class BlockSum(Section):
-    """Sum S of a block's terms or compressed words, as two rows that add up to it or as a total."""
+    """Sum S of a block.
+
+    total: S.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths

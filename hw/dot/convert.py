@@ -28,8 +28,7 @@ class Convert(Section):
     """The running value in the output's format. A NaN keeps its leading fraction bits, which are
     not all zero in any NaN result.
 
-    running: format of the running value; a narrow one becomes a float32 first. nan_bits: float32
-    NaN of such a value. source: name of the value to read.
+    result: bits of the output's format and flags.
     """
 
     def __init__(
@@ -39,6 +38,9 @@ class Convert(Section):
         nan_bits: int = 0,
         source: str = "running",
     ) -> None:
+        """running: format of the running value; a narrow one becomes a float32 first. nan_bits:
+        float32 NaN of such a value. source: name of the value to read.
+        """
         self.out, self.running, self.nan_bits = out, running, nan_bits
         self._source = source
         super().__init__({source: RunningLayout(running)}, {"result": RunningLayout(out)})
@@ -129,7 +131,10 @@ def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value,
 
 
 class Narrow(Section):
-    """RNE of c, with its flags; a NaN stays a NaN."""
+    """RNE of c, with its flags; a NaN stays a NaN.
+
+    narrow_c: c in the running value's format and flags.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.fmt = widths.running

@@ -35,6 +35,13 @@ CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries
 class Distance(Section):
     """Distance of c below the top of the window in which c and S are added; the top place has the
     biased exponent `top_exponent`.
+
+    Place 0 of the window is the last digit of S, and |S| < 2^n. The window reaches from place
+    n + 24 down to place -25; for a c with p digits, p stands for 24. A c above the window is the
+    result. A c below place -3 is the result if S is 0; otherwise it only tips the rounding.
+
+    before: the caller's c with first, otherwise the running value; its flags. distance: places of
+    the leading digit of c below the window's top.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -102,7 +109,10 @@ def _normal(c: Value, fmt: FloatFormat) -> Value:
 
 
 class ChooseBefore(Section):
-    """The caller's c, or the running value."""
+    """The caller's c, or the running value.
+
+    before: the caller's c with first, otherwise the running value; its flags.
+    """
 
     def __init__(self, widths: Widths) -> None:
         running = RunningLayout(widths.running)
@@ -115,7 +125,14 @@ class ChooseBefore(Section):
 
 
 class WholeDistance(Section):
-    """Distance of c below the window's top place, or above it."""
+    """Distance of c below the top of the window in which c and S are added.
+
+    Place 0 of the window is the last digit of S, and |S| < 2^n. The window reaches from place
+    n + 24 down to place -25; for a c with p digits, p stands for 24. A c above the window is the
+    result. A c below place -3 is the result if S is 0; otherwise it only tips the rounding.
+
+    whole_distance: places of the leading digit of c below the window's top, negative above it.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -133,10 +150,10 @@ class WholeDistance(Section):
 
 
 class Approach(Section):
-    """Shifts c to its place in the window, on the grid of S.
+    """Shifts c to its place in the window, on the grid of S. A c outside the window becomes 0 here.
 
-    c_sticky: c has digits below the window. addends: rows of the block's sum, inverted if c is
-    negative.
+    aligned_c: |c| in the window, the lowest place at bit 0. c_sticky: c has digits below the
+    window. addends: rows of S, inverted if c is negative.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -215,7 +232,11 @@ def discarded_bits(window: Window) -> int:
 
 
 class ApproachNear(Section):
-    """Moves c by the last digits of its distance, and finds its place in the window."""
+    """Moves c by the last digits of its distance, and finds its place in the window.
+
+    near_c: significand of c, moved so far. distance: places of c below the window's top. addends:
+    rows of S, inverted if c is negative.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -249,7 +270,11 @@ class ApproachNear(Section):
 
 
 class ApproachFar(Section):
-    """Moves c by the remaining digits of its distance."""
+    """Moves c by the remaining digits of its distance.
+
+    aligned_c: |c| in the window, the lowest place at bit 0. c_discarded: c has digits below the
+    window, a bit per group of them.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -272,7 +297,8 @@ class ApproachFar(Section):
 class Add(Section):
     """|c| + S, or |c| - S for a negative c, in the places of S and two above.
 
-    The result is blocks of digits with their carries; no carry has entered the block above yet.
+    c and the rows of S become two rows, which are added in blocks. No carry has entered the block
+    above yet. -S is ~x + ~y + 2 for the rows x and y.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -334,7 +360,11 @@ def add_blocks(widths: Widths) -> list[int]:
 
 
 class AddToRows(Section):
-    """c + S, or c - S, as two rows without the constant that negates S."""
+    """|c| + S, or |c| - S for a negative c, as two rows without the constant that negates S.
+
+    joined: two words whose sum is |c| + S, or |c| - S less that constant. c_sticky: c has digits
+    below the window.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -377,7 +407,7 @@ class RunsLayout(data.StructLayout):
 
 
 class AddInBlocks(Section):
-    """The two rows added in blocks."""
+    """The two rows added in blocks. The last block holds the two digits above S."""
 
     def __init__(self, widths: Widths) -> None:
         self.window, self.sizes = window_of(widths), block_sizes(widths)
@@ -406,6 +436,8 @@ class AddInBlocks(Section):
 class Carry(Section):
     """Digits of c + S in the window: carries pass through the blocks, and above them c goes up or
     down by one.
+
+    The two highest added digits, which are above S, decide: up for 01, down for 10 and 11.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -511,7 +543,7 @@ class CarriesLayout(data.StructLayout):
     """Carries into the blocks above the lowest, and their effect on the digits of c above the sum.
 
     over, under: c goes up or down by one there, without a carry into the last block and with one.
-    ones, zeros: see `find_runs`, without the lowest place.
+    ones, zeros: per place there, all digits up to it are ones, or zeros.
     """
 
     def __init__(self, window: Window, blocks: int) -> None:

@@ -31,7 +31,11 @@ class Count(Section):
     """Number of leading digits equal to the total's sign. The exponent of the subnormals stops the
     count.
 
-    beyond_c: the total has digits at place -1 or above.
+    changes has a one where a digit differs from the digit above. A one at the place of the biased
+    exponent 1 joins them; the highest of these ones ends the count.
+
+    count: places above the leading digit unlike the sign. beyond_c: the total has digits at place
+    -1 or above.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -78,7 +82,10 @@ def _matches(m: Module, name: str, word: Value, value: int) -> Value:
 
 
 class CountMarks(Section):
-    """Ones at the places where the count may end; the highest ends it."""
+    """Ones at the places where the count may end; the highest ends it.
+
+    marks: ones where the count may end. beyond_c: the total has digits at place -1 or above.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -98,7 +105,10 @@ class CountMarks(Section):
 
 
 class CountAbove(Section):
-    """Number of places above the highest mark."""
+    """Number of places above the highest mark.
+
+    count: places above the highest mark.
+    """
 
     def __init__(self, widths: Widths) -> None:
         window = window_of(widths)
@@ -121,7 +131,10 @@ def normalize_inputs(window: Window) -> dict[str, ShapeLike]:
 
 
 class Normalize(Section):
-    """Shifts the leading digit to the top and gathers the digits that do not fit."""
+    """Shifts the leading digit to the top and gathers the digits that do not fit.
+
+    A negative total is inverted; the one that completes its two's complement joins the rounding.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -259,9 +272,11 @@ class NormalizeLow(Section):
 
 
 class FloatRound(Section):
-    """Rounds the total to the running value's format, RNE.
+    """Rounds the total to the running value's format, RNE. The result takes the sign of c.
 
-    Specials, and a c that is the result, come last, through one and-or.
+    Field and fraction are incremented as one number: a carry out of the fraction raises the field.
+    The field of a subnormal, whose exponent is that of the field 1, is 0. Specials, and a c that is
+    the result, come last, through one and-or.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -476,7 +491,11 @@ def skip_bits(widths: Widths) -> int:
 
 
 class RoundCases(Section):
-    """Inverts the digits of a negative total, selects the result, and decides the rounding."""
+    """Inverts the digits of a negative total, selects the result, and decides the rounding.
+
+    cases: bits that select the result and its rounding. skips: a bit per group of digits, all
+    digits below it are ones.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.fmt = widths, widths.running
@@ -503,7 +522,10 @@ class RoundCases(Section):
 
 
 class RoundUp(Section):
-    """Rounds the total."""
+    """Rounds the total.
+
+    rounded: exponent field and fraction.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.fmt = widths, widths.running

@@ -38,8 +38,7 @@ class FloatAccumulate(Section):
     """c' = c + the block's sum, RNE or to odd. c starts at the caller's with `first`; special
     values take precedence.
 
-    A rule without subnormals makes subnormal numbers zero: c and the result. leaves_float32: the
-    block's sum may have overflowed.
+    A rule without subnormals makes subnormal numbers zero: c and the result.
     """
 
     def __init__(self, widths: Widths, leaves_float32: bool, odd: bool = False) -> None:
@@ -190,7 +189,7 @@ class Level(Section):
     """One level of the tree: adds adjacent pairs. The first level converts products, the last adds
     2^s.
 
-    floats: remaining terms. block: the last term.
+    floats: remaining terms. block: S, the last term.
     """
 
     def __init__(self, widths: Widths, number: int) -> None:

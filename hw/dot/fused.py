@@ -82,8 +82,9 @@ class AlignWithAccumulator(Section):
     """Scale and running value join the alignment: emax covers both, and everything is cut to its
     grid.
 
-    before: the value that the step starts from. exponent: emax. The first step takes the value that
-    comes round, or the start of the sum.
+    The first step takes the value that comes round, or the start of the sum.
+
+    before: the value that the step starts from. exponent: emax.
     """
 
     verilog_name = "join"

@@ -36,7 +36,7 @@ def groups_shape(terms: GroupWidths) -> data.ArrayLayout:
 class Gather(Section):
     """Exact sums of groups: products on the grid of all products, in adder trees.
 
-    counts: a bit per group with a product that is not zero.
+    sums: a sum per group. counts: a bit per group with a product that is not zero.
     """
 
     def __init__(self, widths: Widths) -> None:

@@ -112,7 +112,10 @@ class LimitedLayout(data.StructLayout):
 
 
 class Multiply(PartialProducts):
-    """Codes to partial products, and the sums of codes that zero points need."""
+    """Codes to partial products, and the sums of codes that zero points need.
+
+    sum_a: sum of the codes of a. sum_b: sum of the codes of b.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.integers = IntegerWidths(widths)
@@ -132,6 +135,8 @@ class IntegerSum(Section):
     """End of the tree: two rows; correction and product of the scales in parallel.
 
     sum (a - z_a)(b - z_b) = sum ab - (z_a sum b + z_b sum a - k z_a z_b).
+
+    correction: z_a sum b + z_b sum a - k z_a z_b. factor: product of the scales.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -169,7 +174,10 @@ class IntegerSum(Section):
 
 
 class Correct(Section):
-    """addend = (sum - correction) x factor."""
+    """addend = (sum - correction) x factor.
+
+    addend: (sum - correction) x factor.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)
@@ -196,7 +204,10 @@ class Correct(Section):
 
 
 class IntegerAccumulate(Section):
-    """sum' = sum + block, saturated to INT32."""
+    """sum' = sum + block, saturated to INT32.
+
+    running: the running sum and the flags so far.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)
@@ -241,7 +252,10 @@ def product_bits(out: IntegerOutput) -> int:
 
 
 class Rescale(Section):
-    """Exact product of sum and multiplier."""
+    """Exact product of sum and multiplier.
+
+    rescaled: sum x multiplier.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)

@@ -17,10 +17,18 @@ from ..arithmetic.shift import place_right
 from ..hierarchy import submodule
 
 
+def _value_text(weight: int) -> str:
+    """Value of a float whose last digit is worth 2^weight at the exponent 0."""
+    sign = "-" if weight < 0 else "+"
+    return f"(-1)^sign x significand x 2^(exponent {sign} {abs(weight)})"
+
+
 class ElementLayout(data.StructLayout):
     """value = (-1)^sign x significand x 2^(exponent + exponent_min - fraction_bits), or special."""
 
     def __init__(self, widths: OperandWidths) -> None:
+        weight = widths.exponent_min - widths.fraction_bits
+        self.meaning = f"{_value_text(weight)}, or special"
         super().__init__(
             {
                 "significand": widths.significand_bits,
@@ -107,6 +115,7 @@ class ProductLayout(data.StructLayout):
     """value = (-1)^sign x significand x 2^(exponent + exponent_min - product_fraction_bits)."""
 
     def __init__(self, widths: Widths) -> None:
+        self.meaning = _value_text(widths.exponent_min - widths.product_fraction_bits)
         super().__init__(
             {
                 "significand": widths.product_bits,
@@ -121,7 +130,9 @@ class ProductRowsLayout(data.StructLayout):
     """`ProductLayout` with the significand as two rows to add."""
 
     def __init__(self, widths: Widths) -> None:
-        fields = dict(ProductLayout(widths).members)
+        product = ProductLayout(widths)
+        self.meaning = f"{product.meaning}, the significand as two words to add"
+        fields = dict(product.members)
         bits = widths.a.significand_bits + widths.b.significand_bits
         super().__init__({**fields, "significand": data.ArrayLayout(bits, 2)})
 

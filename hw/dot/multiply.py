@@ -150,10 +150,9 @@ def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> No
 
 
 class Multipliers(Section):
-    """Exact products of elements, step by step where a machine has steps; a NaN scale makes a
-    special value.
+    """Exact products of elements; a NaN scale makes a special value.
 
-    The count of negative products starts here: otherwise their sum would wait for it.
+    Negative products are counted here: otherwise their sum would wait for the count.
     """
 
     verilog_name = "products"
@@ -236,7 +235,7 @@ def _scale_nan(section: Any, start: int, count: int) -> Value:
 
 
 class ProductRows(Section):
-    """First part of `Multipliers`: all except the last addition of each product."""
+    """Products of elements without their last additions; a NaN scale makes a special value."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -256,7 +255,7 @@ def product_rows_shape(widths: Widths) -> data.ArrayLayout:
 
 
 class ProductSums(Section):
-    """Second part of `Multipliers`: the last additions, and the number of negative products."""
+    """Last additions of the products, and the number of negative products."""
 
     def __init__(self, widths: Widths) -> None:
         super().__init__(

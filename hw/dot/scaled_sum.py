@@ -91,10 +91,7 @@ class RescaleFloat(Section):
 
 
 class RoundProduct(Section):
-    """The product as a float32, RNE, or the result of a special scale, without flags.
-
-    result: name of the value.
-    """
+    """The product as a float32, RNE, or the result of a special scale, without flags."""
 
     def __init__(self, result: str) -> None:
         self._result = result

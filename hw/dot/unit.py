@@ -34,7 +34,7 @@ class InputLayout(data.StructLayout):
 
 
 class ResultLayout(data.StructLayout):
-    """The result's bits and, with `config.status`, its flags (model.trace.Flags); its slot."""
+    """The result's bits, its flags if the unit has them, and its slot."""
 
     def __init__(self, config: DotConfig) -> None:
         flags = data.StructLayout(dict.fromkeys(FLAG_NAMES, 1) if config.status else {})
@@ -282,6 +282,14 @@ __all__ = ["DotUnit", "InputLayout", "ResultLayout", "row_of", "section_values"]
 NAMES = "c running value, s exponent of both scales, p product, S their sum; RNE to nearest even"
 GATES = "without in_valid the datapath reads zeros"
 INTEGER_RULE = "exact block sums in a running value of 32 bits, which saturates"
+FLAGS = {
+    "invalid": "the result is NaN",
+    "overflow": "a rounding of finite values gave an infinity",
+    "underflow": "a rounding lost bits, and its result is subnormal or zero",
+    "inexact": "a non-zero bit was discarded",
+    "saturated": "the register left its range",
+}
+"""Meaning of each flag; all except `invalid` are for any block of the dot product."""
 SIDE_INPUTS = {
     "zero_a": "zero point of the block's a",
     "zero_b": "zero point of the block's b",
@@ -333,7 +341,7 @@ class DotTop(Top):
             self.port("out_slot", config.slot_bits, "out", "which dot product it is of")
         if config.status:
             for name in FLAG_NAMES:
-                self.port(f"out_{name}", 1, "out", f"status flag: {name}")
+                self.port(f"out_{name}", 1, "out", f"status flag: {FLAGS[name]}")
 
     def unit(self) -> DotUnit:
         check(Widths(self.config))  # before a component is made
@@ -363,6 +371,9 @@ class DotTop(Top):
         interleave = f"{config.interleave} dot products in flight, told apart by in_slot"
         is_fpga = config.target == "fpga"
         placed = f"those of {config.delays} place the registers"
+        on_grid = config.accumulator.sums_exactly and not config.has_integers
+        lsb = Widths(config).lsb
+        grid = f"the last digit of S is worth 2^s x 2^{lsb}"
         return [
             ("formats", config.formats_text),
             ("accumulator", f"{config.accumulator}: {rule}"),
@@ -376,4 +387,5 @@ class DotTop(Top):
             *([("target", f"{config.target}: sums and products are + and *")] if is_fpga else []),
             ("registers", config.pipeline.path),
             *([] if config.has_integers else [("names", NAMES)]),
+            *([("grid", grid)] if on_grid else []),
         ]

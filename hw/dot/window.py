@@ -75,7 +75,9 @@ class ReachLayout(data.StructLayout):
 
 
 class TotalLayout(data.StructLayout):
-    """Digits of c + S in the window, two's complement with the sign `negative`."""
+    """Digits of |c| + S, or |c| - S for a negative c, in the window: two's complement with the sign
+    `negative`.
+    """
 
     def __init__(self, window: Window) -> None:
         super().__init__({"digits": window.bits, "negative": 1})
@@ -85,6 +87,10 @@ class BlocksLayout(data.StructLayout):
     """Digits added in blocks, and the carry out of each."""
 
     def __init__(self, sizes: list[int]) -> None:
+        blocks = ", ".join(map(str, sizes))
+        self.meaning = (
+            f"digits added in blocks of {blocks}, lowest first, and the carry out of each"
+        )
         super().__init__({"digits": sum(sizes), "carries": len(sizes)})
 
 

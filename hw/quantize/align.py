@@ -186,8 +186,8 @@ def quotient_base(config: QuantizeConfig, mode: Value) -> ValueLike:
 
 
 class AlignElements(Section):
-    """An aligner per lane; with micro-exponents one choice of exponent per two lanes. of: see
-    `ElementAligner`.
+    """Each value on the grid of its element; with micro-exponents one choice of exponent per two
+    lanes.
     """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:

@@ -350,7 +350,7 @@ class Squares(Section):
 
 
 class SumOfPairs(Section):
-    """Level `number` of the adder tree of each format: sums to half as many sums."""
+    """A level of the adder tree of each format: sums to half as many sums."""
 
     def __init__(self, config: QuantizeConfig, number: int) -> None:
         self.config, self.count = config, config.lanes >> number
@@ -366,7 +366,10 @@ class SumOfPairs(Section):
 
 
 class ChooseFormat(Section):
-    """Format of the least sum, the first among equals: its number, codes and scale."""
+    """Format of the least sum, the first among equals: its number, codes and scale.
+
+    mode: number of the format. codes: lane 0 lowest. scale: code of the scale.
+    """
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config

@@ -125,7 +125,10 @@ def codes_shape(config: QuantizeConfig) -> data.ArrayLayout:
 
 
 class EncodeElements(Section):
-    """An encoder per lane. of: see `ElementEncoder`."""
+    """Each element rounded, limited and encoded.
+
+    codes: lane 0 lowest.
+    """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
         self.config, self.of = config, of

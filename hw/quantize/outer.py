@@ -194,7 +194,7 @@ class Quotients:
 
 
 class Divide(Section):
-    """Digit `number` of quotients."""
+    """One more digit of quotients."""
 
     def __init__(self, quotients: Quotients, number: int) -> None:
         self.quotients, self.number = quotients, number
@@ -268,8 +268,8 @@ def _product(m: Module, a: Value, b: Value, exponent: Value, out: data.View) -> 
 class Limit(Section):
     """P x T, the largest magnitude under the scale 1; the outer scale P, normalised.
 
-    poisoned: the block's codes are zero, because of a value in it, or because the outer scale is
-    not a positive finite number.
+    limit: P x T. factor: P. amax: the largest magnitude. poisoned: the block's codes are zero,
+    because of a value in it, or because the outer scale is not a positive finite number.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -319,14 +319,14 @@ def _element_quotients(config: QuantizeConfig) -> Quotients:
 
 
 class ScaleDigit(Divide):
-    """Digit `number` of amax / (P x T)."""
+    """One more digit of amax / (P x T)."""
 
     def __init__(self, config: QuantizeConfig, number: int) -> None:
         super().__init__(_scale_quotient(config), number)
 
 
 class ElementDigit(Divide):
-    """Digit `number` of every value / (P x s)."""
+    """One more digit of every value / (P x s)."""
 
     def __init__(self, config: QuantizeConfig, number: int) -> None:
         super().__init__(_element_quotients(config), number)
@@ -341,7 +341,10 @@ class ScaleEncoder(ElementEncoder):
 
 
 class OuterProduct(Section):
-    """The scale s, amax / (P x T) rounded to E4M3, at least its smallest; P x s."""
+    """The scale s, amax / (P x T) rounded to E4M3, at least its smallest; P x s.
+
+    scale: code of s. scaling: P x s.
+    """
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config

@@ -36,7 +36,11 @@ def _largest(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
 
 
 class Classify(Section):
-    """Masks NaN and infinities, so that they take no part in the comparison."""
+    """Masks NaN and infinities, so that they take no part in the comparison.
+
+    largest: magnitudes of finite values, 0 for others. nan: a value is NaN. infinite: a value is
+    infinite.
+    """
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
@@ -71,7 +75,10 @@ class Classify(Section):
 
 
 class LargerOfPairs(Section):
-    """Level `number` of the comparator tree: magnitudes to half as many."""
+    """A level of the comparator tree: magnitudes to half as many.
+
+    largest: the larger magnitude of each pair.
+    """
 
     def __init__(self, config: QuantizeConfig, number: int) -> None:
         self.config, self.count = config, config.lanes >> (number - 1)
@@ -99,9 +106,9 @@ def base_shape(config: QuantizeConfig) -> Shape:
 class SharedScale(Section):
     """The rule's exponent, clamped to E8M0: no logarithm, only the exponent field and a carry.
 
-    base: number to subtract from a value's exponent field. The difference is the value's distance
-    above the element format's smallest exponent, under a micro-exponent of one. poisoned: the
-    block's codes are zero.
+    scale: code of the scale. base: number to subtract from a value's exponent field. The difference
+    is the value's distance above the element format's smallest exponent, under a micro-exponent of
+    one. poisoned: the block's codes are zero.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:

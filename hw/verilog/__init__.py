@@ -24,16 +24,15 @@ from ..hierarchy import (
     module_shapes,
     own_names,
     submodule,
-    summary,
 )
 from ..matmul.unit import MatmulTop
-from ..pipeline import ClockedSection, Section
 from ..quantize.dot_quantize import DotQuantizeTop
 from ..quantize.unit import QuantizeTop
 from ..top import Top
 from .netlist import Field, Live, fields, module_text, read
 from .plan import KEYWORDS
-from .writer import Remarks, write_module
+from .remarks import remarks_of
+from .writer import write_module
 
 TOPS: dict[type, type[Top]] = {
     DotConfig: DotTop,
@@ -119,11 +118,7 @@ def modules_text(
             done += 1
     modules = read("".join(texts))
     live = Live(modules, ports, top)
-    components = library.components.items()
-    remarks = Remarks(
-        {name: summary(component) for name, component in components},
-        {name for name, one in components if isinstance(one, Section | ClockedSection)},
-    )
+    remarks = remarks_of(library.components)
     texts = [write_module(modules[name], ports[name], live, remarks) for name in live.reached]
     return "\n".join(texts)
 

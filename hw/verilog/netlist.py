@@ -198,11 +198,13 @@ class Field:
     name: str
     positions: tuple[int, ...]
     count: int = 1
+    signed: bool = False
 
     @property
     def note(self) -> str:
-        """Meaning of the bits, unless they are one number."""
-        return f"{self.count} x {len(self.positions) // self.count}" if self.count > 1 else ""
+        """Meaning of the bits, unless they are one unsigned number."""
+        each = f"{self.count} x {len(self.positions) // self.count}" if self.count > 1 else ""
+        return f"{each} {'signed' if self.signed else ''}".strip()
 
 
 def fields(name: str, shape: ShapeLike) -> list[Field]:
@@ -216,14 +218,15 @@ def _fields(name: str, shape: ShapeLike) -> Iterator[Field]:
         for inner in _fields(name, shape.elem_shape):
             starts = [i * stride for i in range(length)]
             positions = tuple(start + place for start in starts for place in inner.positions)
-            yield Field(inner.name, positions, inner.count * length)
+            yield Field(inner.name, positions, inner.count * length, inner.signed)
     elif isinstance(shape, data.Layout):
         for key, member in shape:
             for inner in _fields(f"{name}_{key}", member.shape):
                 places = tuple(member.offset + place for place in inner.positions)
-                yield Field(inner.name, places, inner.count)
+                yield Field(inner.name, places, inner.count, inner.signed)
     else:
-        yield Field(name, tuple(range(Shape.cast(shape).width)))
+        width, sign = Shape.cast(shape).width, Shape.cast(shape).signed
+        yield Field(name, tuple(range(width)), signed=sign)
 
 
 def split_nets(nets: Iterable[Net]) -> list[Net]:

@@ -1,23 +1,15 @@
 """A module of a netlist as Verilog text."""
 
 import textwrap
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import groupby
 
 from .expressions import NAME, Operation, Text, text_of
 from .netlist import Bit, Bits, Cell, Field, Live, NetlistModule
 from .plan import Plan, in_order
+from .remarks import Remarks
 
 WIDTH = 100
-
-
-@dataclass(frozen=True)
-class Remarks:
-    """Function of each module, by its name. A section's instances repeat it."""
-
-    modules: Mapping[str, str]
-    sections: Container[str]
 
 
 def write_module(
@@ -39,7 +31,7 @@ class _Writer:
         """Text of the whole module."""
         plan = self.plan
         name = plan.module.name
-        lines = [*remark(self.remarks.modules.get(name, ""), "")]
+        lines = [line for text in self.remarks.full.get(name, []) for line in remark(text, "")]
         lines += [f"module {name} (", *self._ports(), ");", *self._constants()]
         lines += self._registers_declared()
         for memory in dict.fromkeys(cell.memory for cell in plan.reads):
@@ -71,6 +63,8 @@ class _Writer:
             yield f"  localparam {self.names.range(name)}{name} = {number};"
 
     def _registers_declared(self) -> Iterator[str]:
+        if self._sections() and self.plan.registers:
+            yield "  // Registers: SECTION_register_VALUE holds VALUE after SECTION"
         for cell in self.plan.registers:
             yield from self._declare(tuple(q for q, _ in self.plan.kept(cell)), "reg")
         for cell in self.plan.reads:
@@ -78,6 +72,8 @@ class _Writer:
 
     def _wires_declared(self) -> Iterator[str]:
         """Wires that instances drive, or several operators part by part."""
+        if self._sections():
+            yield "  // Outputs of sections: SECTION_o_VALUE"
         for cell in self.plan.instances:
             for port in self.plan.connections(cell):
                 if not port.is_input:
@@ -85,6 +81,10 @@ class _Writer:
         for op in self.plan.operations:
             if op.out[0] not in self.plan.inside and not self._whole(op.out):
                 yield from self._declare(op.out)
+
+    def _sections(self) -> list[Cell]:
+        """Instances of sections, in the order of the design."""
+        return [cell for cell in self.plan.instances if cell.kind in self.remarks.sections]
 
     def _declare(self, bits: Bits, kind: str = "wire") -> Iterator[str]:
         for name in dict.fromkeys(self.names.of[b][0] for b in bits if b in self.names.of):
@@ -121,8 +121,14 @@ class _Writer:
         for number, item in enumerate(items):
             late = [b for b in self._read_by(item) if b in writers]
             yield from self._declare(tuple(b for b in late if place[id(writers[b])] > number))
+        last = next(reversed(self._sections()), None)
         for item in items:
             yield from self._instance(item) if isinstance(item, Cell) else self._assignment(item)
+            if item is last:
+                yield from [
+                    "",
+                    "  // Handshakes, outputs and registers (SECTION_leaves: they take VALUEs)",
+                ]
 
     def _read_by(self, item: Operation | Cell) -> Bits:
         """Inputs of an operator or an instance, through operators inside expressions."""
@@ -209,7 +215,7 @@ class _Writer:
         lines = wrapped(f"{cell.kind} {cell.name} ({', '.join(texts)});")
         if cell.kind not in self.remarks.sections:
             return lines
-        return ["", *remark(f"{cell.name}: {self.remarks.modules[cell.kind]}", "  "), *lines]
+        return ["", *remark(f"{cell.name}: {self.remarks.sentences[cell.kind]}", "  "), *lines]
 
     def _outputs(self) -> Iterator[str]:
         """Assignments of outputs, or their parts, from other names or constants."""
@@ -301,8 +307,9 @@ def constant(digits: str) -> str:
 
 def remark(text: str, indent: str) -> list[str]:
     """A comment in lines of at most WIDTH characters; none for an empty text."""
-    start = f"{indent}// "
-    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=start)
+    start = f"{indent}// {' ' * (len(text) - len(text.lstrip()))}"
+    rest = start if start.endswith("// ") else f"{start}  "
+    return textwrap.wrap(text.lstrip(), WIDTH, initial_indent=start, subsequent_indent=rest)
 
 
 def wrapped(text: str, indent: str = "  ") -> list[str]:

@@ -20,6 +20,7 @@ from mxdot.hw.arithmetic.floats import FloatRounder
 from mxdot.hw.arithmetic.shift import Normalizer, ShiftRight
 from mxdot.hw.dot.fused import Promote
 from mxdot.hw.dot.lane import ProductLane
+from mxdot.hw.dot.sections import build
 from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout
 from mxdot.hw.hierarchy import Library, constant, module_name, submodule, summary, used
 from mxdot.hw.top import Top
@@ -366,9 +367,33 @@ def test_each_section_has_a_remark(exact):
                            top, re.M)  # fmt: skip
         assert module, section.name
         assert re.search(rf"^// .+\nmodule {module[1]} \($", exact, re.M)
-    assert (
-        "// Number of leading digits equal to the total's sign\nmodule mxdot_dot_count (" in exact
-    )
+
+
+def test_each_value_of_a_section_has_its_meaning():
+    """Above its module, whether it is read or written there."""
+    for config in (CONFIG, EXACT, replace(EXACT, stages=14), DotConfig("int8", 4, "int32")):
+        text = generated(config)
+        for section in build(Widths(config)):
+            name = f"mxdot_dot_{module_name(used(section))}"
+            remark = re.search(rf"((?:^//.*\n)+)module {name} \(", text, re.M)
+            assert remark is not None, name
+            told = re.findall(r"^//   ([a-z][\w, ]*): ", remark[1], re.M)
+            names = {word for names in told for word in names.split(", ")}
+            shown = ports(modules(text)[name])
+            for value in (*section.reads, *section.writes):
+                is_shown = any(port[2:].startswith(value) for port in shown)
+                assert value in names or not is_shown, (name, value)
+
+
+def test_remarks_tell_weights_and_signs(exact):
+    """The smallest E4M3 number is 2^-9, and its exponent here is 1."""
+    for line in (
+        "// grid         the last digit of S is worth 2^s x 2^-18\n",
+        "//   elements_a, elements_b: (-1)^sign x significand x 2^(exponent - 10), or special\n",
+        "//   products: (-1)^sign x significand x 2^(exponent - 20)\n",
+        "  input  wire [9:0]   i_scale,  // signed\n",
+    ):
+        assert line in exact
 
 
 def test_remarks_are_first_sentences():

@@ -13,7 +13,7 @@ from mxdot.sim.engine.toolchain import BuildError
 from mxdot.sim.engine.verilator import lint
 
 WAIVERS = Path(hw.__file__).parent / "verilator.vlt"
-PORT = re.compile(r"  (input |output) wire +(?:\[(\d+):0\] +)?(\w+),?(?:  // \d+ x \d+)?")
+PORT = re.compile(r"  (input |output) wire +(?:\[(\d+):0\] +)?(\w+),?(?:  // .+)?")
 
 QUICK = DotConfig("e2m1", 4, "fixed:24:-6")
 """A dot unit whose Verilog is soon there."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...model.units.matmul.layout import pack_c
-from . import counter_ends, misuse
+from . import accesses, counter_ends, misuse
 from .bench import Bench
 from .ends import until
 from .item import Product
@@ -326,6 +326,7 @@ FAULTS = {
     "errors stay": Fault(misuse.errors_stay),
     "a D that nobody asked for": Fault(nobody_asked, "d"),
     **{f"stops {side}": Fault(partial(stops, side=side), side) for side in ("a", "b", "c", "d")},
+    "flags of waiting tiles": Fault(accesses.flags_of_waiting_tiles),
     "counters near their ends": Fault(counter_ends.near_ends),
     "zero shape": Fault(misuse.zero_shape),
     "unknown format": Fault(misuse.unknown_format),

@@ -114,6 +114,10 @@ class Ends:
         self.ends[side].clear_pause_generator()
         self.ends[side].pause = True
 
+    def slow(self, side: str, cycles: int) -> None:
+        """Let this end of a stream move once in so many cycles."""
+        self.ends[side].set_pause_generator(itertools.cycle([False, *[True] * (cycles - 1)]))
+
     def resume(self, side: str) -> None:
         self.ends[side].pause = False
 

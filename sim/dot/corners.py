@@ -320,8 +320,8 @@ def late_ties(target: Target, rng: Generator, n: int) -> list[Batch]:
     below = np.where(
         is_least & (rng.random(n) < 0.5), half - running.lsb, rng.integers(*TINY, n, endpoint=True)
     )
-    c = float_bits(rng.integers(0, 2, n), half - below, np.zeros(n, np.int64))
-    return [target.batch(a, b, split_scale(rng, places), c)]
+    c = np.ldexp(np.where(signs(rng, n), -1.0, 1.0), half - below).astype(np.float32)
+    return [target.batch(a, b, split_scale(rng, places), c.view(np.uint32))]
 
 
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:

@@ -106,8 +106,17 @@ def zero_amid_a_job(registers, m):
         m.d.sync += bus.rdata.eq(0)
 
 
+BOTH = edited(
+    Counters,
+    "elaborate",
+    "m.Elif(self.held & self.blocked)",
+    "m.Elif((self.held | WHEN) & self.blocked)",
+)
+"""A cycle without an operand counts as one without room for results."""
+HOLE = edited(Receiver, "elaborate", "self.s.tkeep.all()", "(self.s.tkeep | WHEN).all()")
+"""The first byte of a beat may be missing."""
 AMID = [WAITING, EARLY, zero_amid_a_job]
-OTHERS = [SURPLUS, EMPTY, SHORT, RANGE, BIT, STROBE, DRAIN, STICKY, *AMID]
+OTHERS = [SURPLUS, EMPTY, SHORT, RANGE, BIT, STROBE, DRAIN, STICKY, BOTH, HOLE, *AMID]
 WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
 
 
@@ -150,8 +159,10 @@ def test_a_counter_that_does_not_wrap_is_caught(simulation_dir, tmp_path):
         (STROBE, "fault single bytes: "),
         (DRAIN, "fault long counts: CYCLES is "),
         (STICKY, "fault errors one by one: STATUS"),
+        (BOTH, "fault a and C stop: WAIT_A grew by 0"),
+        (HOLE, "fault packet a keep: STATUS has"),
     ],
-    ids=["surplus", "empty", "short", "range", "bit", "strobe", "drain", "sticky"],
+    ids=["surplus", "empty", "short", "range", "bit", "strobe", "drain", "sticky", "both", "hole"],
 )
 def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
     errors = errors_of(wrong, tmp_path, simulation_dir)

@@ -89,7 +89,7 @@ async def _broken(
     elif empty:
         packets[side], keep = bytes(width), [0] * width
     elif missing is not None and len(packet) > width:
-        keep = [place != missing for place in range(len(packet))]
+        keep = [int(place != missing) for place in range(len(packet))]
     else:
         keep = holed(rng, len(packet), width, ends=ends)
     error = f"{side}_{kind}"

@@ -39,8 +39,8 @@ BEGIN_AND_END = 24
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
-OPERANDS = dict.fromkeys(("near", "wide", "zero", "ones", "peeled", "stairs"), 0.0)
-OPERANDS["special"] = 0.01
+KINDS = ("near", "wide", "special", "zero", "ones", "peeled", "stairs")
+OPERANDS = {kind: 0.01 * (kind == "special") for kind in KINDS}
 """Kinds of operands, and the weight of infinities and NaN in them; zeros raise no flag."""
 ONES = "ones"
 """Sums are 1, then 1 - 2^-24, whose 24 digits are ones, to which little is added."""
@@ -273,13 +273,11 @@ def _stairs(
     config: MatmulConfig, rng: Generator, mode: int, rows: tuple[int, int], blocks: int
 ) -> list[MXArray]:
     """Operands of `STAIRS`."""
-    dot = config.dot
-    level = rng.integers(-STEP, STEP + 1, blocks).cumsum()
-    parts = level // 2, level - level // 2
-    sides = []
-    for fmt, count, part in zip(dot.formats[mode], rows, parts, strict=True):
+    dot, sides = config.dot, []
+    for fmt, count, step in zip(dot.formats[mode], rows, (STEP, 1), strict=True):
         codes = weighted(rng, fmt, (count, blocks * dot.lanes), OPERANDS[STAIRS])
-        exponents = np.clip(part + rng.integers(-1, 2, (count, blocks)), *E8M0.exponent_range)
+        level = rng.integers(-step, step + 1, (count, blocks)).cumsum(axis=1)
+        exponents = np.clip(level, *E8M0.exponent_range)
         scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
         sides.append(MXArray(codes, scales, fmt, dot.scale_block))
     return sides

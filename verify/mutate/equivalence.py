@@ -118,12 +118,9 @@ def _questions(
             write_flow(graph, number, directory / "flow.aig", masked=masked)
             yield f"outputs of what enters{of}", lambda _: None, FLOW
     with suppress(NoFirstBlockError):
-        FirstBlock(graph, number, Given(rules, reset)).write(directory / "first.aig")
-        yield (
-            "every state after a reset, where the first block begins a product",
-            lambda _: None,
-            FIRST,
-        )
+        question = FirstBlock(graph, number, Given(rules, reset))
+        how = "every state after a reset, where the first block begins a product"
+        yield how, lambda to: question.write(to / "first.aig"), FIRST
     how = "every sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 

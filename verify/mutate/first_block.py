@@ -162,8 +162,9 @@ class FirstBlock:
         yield from (both(good, x) for x in self._parted(right, wrong))
         runs = both(good, self.resets ^ 1)
         yield from (both(runs, x) for x in self._unlike_loops(right, wrong, now))
-        # A reset, from any state of both.
-        wrong = self._step(self.number, own, now)
+        # The first reset, of a state of which no rule tells anything.
+        own = [bits.get(i, x) for i, x in enumerate(self.own)]
+        right, wrong = (self._step(which, own, now) for which in (0, self.number))
         yield from (both(self.resets, x) for x in self._unlike(right, wrong))
         yield from (both(self.resets, right.nexts[i]) for i in (self.last, *self.before))
 

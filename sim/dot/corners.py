@@ -291,6 +291,39 @@ def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 
+TINY = (1, 15)
+"""Binades of a c below half a unit of the result: the running value holds both."""
+
+
+def late_ties(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """A tiny c that a block of zeros hands on, then the middle of two results: c decides.
+
+    Half a unit comes first, then the rest. Half of the units are the least one, and half of these
+    have a c of one unit of the running value.
+    """
+    a, b = target.signed_zeros(rng, n, 3)
+    out = result_float(target.config.out) or FLOAT32
+    running = target.config.accumulator.running
+    low, high = target.pairs.limits
+    is_least = rng.random(n) < 0.5
+    half = np.where(is_least, out.lsb - 1, rng.integers(out.lsb, out.emax - out.mantissa_bits, n))
+    above = np.where(is_least, rng.integers(1, out.mantissa_bits + 1, n), out.mantissa_bits + 1)
+    negative = signs(rng, n)
+    product = rng.integers(low, high + 1, (n, 2))
+    for block, is_used in ((1, np.full(n, True)), (2, rng.random(n) < 0.8)):
+        with_a, with_b = a.copy(), b.copy()
+        lane = lanes(rng, target, n, 1)[:, 0]
+        put(target, rng, with_a, with_b, block, lane, product[:, block - 1], negative, power=True)
+        a[is_used], b[is_used] = with_a[is_used], with_b[is_used]
+    places = np.stack([half, half, half + above], axis=1)
+    places[:, 1:] -= product
+    below = np.where(
+        is_least & (rng.random(n) < 0.5), half - running.lsb, rng.integers(*TINY, n, endpoint=True)
+    )
+    c = np.ldexp(np.where(signs(rng, n), -1.0, 1.0), half - below).astype(np.float32)
+    return [target.batch(a, b, split_scale(rng, places), c.view(np.uint32))]
+
+
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Every special c in turn, with zeros of either sign, one product, or random elements.
 

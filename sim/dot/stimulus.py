@@ -244,6 +244,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "below": (corners.below, 1),
     "remnants": (corners.remnants, 3),
     "conversion": (corners.conversion, 1),
+    "late_ties": (corners.late_ties, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),
     "facts": (corners.facts, 1),

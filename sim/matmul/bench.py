@@ -14,6 +14,7 @@ from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.layout import Golden
 from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS
 from ..engine.job import CycleReport, ErrorLog, Failure, UnitJob
+from .accesses import Accesses
 from .ends import Ends
 from .features import COUNTER_ENDS, HANDSHAKES, hits
 from .item import Product, compare, describe
@@ -162,6 +163,7 @@ class Bench:
         self.dut, self.predict = dut, self.job.predict()
         self.numbers = self.job.rng("traffic")
         self.rng = Random(int(self.numbers.integers(2**63)))
+        self.access_rng = Random(int(self.job.rng("accesses").integers(2**63)))
         self.ends = Ends(dut, self.config)
         self.watch = Watch(dut, self.config, self.error)
         self.report = CycleReport()
@@ -183,13 +185,15 @@ class Bench:
             self.error(text)
         return right
 
-    def product(self, tiles: tuple[int, int] = (2, 2), blocks: int | None = None) -> Product:
+    def product(
+        self, tiles: tuple[int, int] = (2, 2), blocks: int | None = None, kind: str = "near"
+    ) -> Product:
         """A product of whole tiles, under finite operands; without `blocks` a short one."""
         config = self.config
         m, n = tiles[0] * config.rows, tiles[1] * config.columns
         mode = self.rng.randrange(len(config.dot.formats))
         blocks = blocks or short_blocks(config, tiles)
-        return random_product(config, self.numbers, mode, m, n, blocks)
+        return random_product(config, self.numbers, mode, m, n, blocks, kind)
 
     def product_with_d(self, *shape: Any) -> Product:
         """A product as by `product`, with a D where the unit takes one."""
@@ -241,7 +245,9 @@ class Bench:
 
         errors: errors that STATUS must have. clear: clear STATUS.
         """
-        status = await self.ends.ended(self.patience(product))
+        accesses = Accesses(self, product, self.access_rng)
+        meanwhile = None if errors else accesses.some
+        status = await self.ends.ended(self.patience(product), meanwhile)
         raised = await self.ends.errors()
         self.check(raised == errors, f"STATUS has {_names(raised)}, wanted {_names(errors)}")
         self.check(bool(status["done"]), "a job ended and STATUS.done is 0")
@@ -253,6 +259,7 @@ class Bench:
         counters = await self.counters()
         self.check_counters(product, counters)
         await self.check_flags(want)
+        accesses.check_flags()
         self.check(self.ends.quiet, "beats are left in the streams after a job")
         self.hits.append(hits(self.config, product, counters, self.watch.events))
         return counters

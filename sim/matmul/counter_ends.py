@@ -1,14 +1,16 @@
 """Jobs whose counters reach their ends: each wait of a job, and bytes that are discarded."""
 
 from ...model.units.matmul.config import Tiles
-from .bench import Bench
+from .accesses import tiles_left
+from .bench import CYCLE_COUNTERS, Bench
 from .ends import until
 from .features import COUNTER_ENDS
 from .stimulus import job_held_back, least_cycles
 
 SETTLE = 8  # cycles after which a stream stands still
 ROOM = 8  # tiles between the array and the stream of C, without registers and rows
-LATE = 3  # beats after the end of a packet
+LATE = 3  # beats after the end of a packet, tiles that follow
+SLOW, LONG = 24, 64  # cycles from beat to beat, and of a wait
 
 
 async def near_ends(bench: Bench) -> None:
@@ -17,6 +19,41 @@ async def near_ends(bench: Bench) -> None:
         await _every_wait(bench, end)
         await _unit_waits(bench, end)
         await _discarded(bench, end)
+
+
+async def both_stop(bench: Bench, side: str) -> None:
+    """Results wait for room while no operand is there: the cycles count as waits for the operand.
+
+    Beats come one by one, so that the array has taken all steps when the stream stops.
+    """
+    config, watch = bench.config, bench.watch
+    wanted = tiles_left(config, 0) + 1
+    many = wanted + config.latency + LATE
+    product = bench.product_with_d((1, many) if side == "b" else (many, 1), 1)
+    width, tile = config.stream_bytes(side), config.unit_bytes(side)
+    tile *= config.rows if side == "d" else 1
+    beats = -(-tile * wanted // width)
+    if beats * width // tile >= wanted + config.latency:
+        return  # a beat has more steps than the array holds
+    bench.ends.pause({}, 1.0, bench.rng)
+    bench.ends.stop("c")
+    bench.ends.slow(side, SLOW)
+    await bench.begin(product)
+    taken = await until(bench.dut, lambda: watch.beats[side] >= beats, bench.patience(product))
+    bench.check(taken, f"{beats} beats of {side} were not taken")
+    bench.ends.stop(side)
+    await bench.ends.cycles(SETTLE + config.latency)
+    before = await bench.counters()
+    await bench.ends.cycles(LONG)
+    counters = await bench.counters()
+    grown = {name: counters[name] - before[name] for name in CYCLE_COUNTERS}
+    wait = f"WAIT_{side.upper()}"
+    others = {name: count for name, count in grown.items() if count and name != wait}
+    bench.check(grown[wait] >= LONG, f"{wait} grew by {grown[wait]}, wanted at least {LONG}")
+    bench.check(not others, f"{others} grew while only {side} and C were waited for")
+    bench.ends.resume(side)
+    bench.ends.resume("c")
+    await bench.finish(product)
 
 
 async def _every_wait(bench: Bench, end: str) -> None:

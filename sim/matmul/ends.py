@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from random import Random
 from typing import Any
 
@@ -20,6 +20,8 @@ from cocotbext.axi import (
 
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import COUNTERS, REGISTERS, fields, word
+
+Access = Callable[[], Coroutine[Any, Any, None]]
 
 STATES = ("busy", "done")
 """Fields of STATUS that are no errors."""
@@ -112,6 +114,10 @@ class Ends:
         self.ends[side].clear_pause_generator()
         self.ends[side].pause = True
 
+    def slow(self, side: str, cycles: int) -> None:
+        """Let this end of a stream move once in so many cycles."""
+        self.ends[side].set_pause_generator(itertools.cycle([False, *[True] * (cycles - 1)]))
+
     def resume(self, side: str) -> None:
         self.ends[side].pause = False
 
@@ -177,12 +183,17 @@ class Ends:
         """Start the job; True when the write was accepted."""
         return await self.write("CONTROL", start=1)
 
-    async def ended(self, timeout: int) -> dict[str, int]:
-        """STATUS once the unit is not busy; HangError after `timeout` cycles of the clock."""
+    async def ended(self, timeout: int, meanwhile: Access | None = None) -> dict[str, int]:
+        """STATUS once the unit is not busy; HangError after `timeout` cycles of the clock.
+
+        meanwhile: called after each look at a busy unit.
+        """
         for _ in range(timeout // POLL + 1):
             status = await self.read("STATUS")
             if not status["busy"]:
                 return status
+            if meanwhile is not None:
+                await meanwhile()
             await self.cycles(POLL)
         raise HangError(f"busy after {timeout} cycles")
 

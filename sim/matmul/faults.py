@@ -13,7 +13,7 @@ from typing import Any
 
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...model.units.matmul.layout import pack_c
-from . import counter_ends, misuse
+from . import accesses, counter_ends, misuse
 from .bench import Bench
 from .ends import until
 from .item import Product
@@ -21,6 +21,7 @@ from .stimulus import least_cycles, long_blocks, short_counts, tile_shapes
 
 LONG = 600  # cycles for which a stream stops at least
 PACKETS = 3  # of each kind that is wrong
+HOLES = 8  # bytes of a beat that are missing in turn, at most
 
 
 def _with_d(bench: Bench, side: str, *shape: Any) -> Product:
@@ -49,6 +50,15 @@ async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
             await _broken(bench, _with_d(bench, side, *rng.choice(room)), side, kind, more=1)
     if kind == "keep":
         await _broken(bench, _with_d(bench, side, (2, 2), counts[-1]), side, kind, empty=True)
+        for place in _places(rng, config.stream_bytes(side)):
+            await _broken(bench, _with_d(bench, side, (2, 2), 2), side, kind, missing=place)
+
+
+def _places(rng: Random, width: int) -> list[int]:
+    """Bytes of a beat: both ends, and others at random, where there are more than one."""
+    most = min(width, HOLES)
+    others = rng.sample(range(1, width - 1), most - 2) if most > 2 else []
+    return sorted({0, width - 1, *others}) if width > 1 else []
 
 
 async def _broken(
@@ -60,12 +70,13 @@ async def _broken(
     *,
     ends: bool = False,
     empty: bool = False,
+    missing: int | None = None,
 ) -> None:
     """Run a job with something wrong about a packet.
 
     more: bytes that follow the end of a late one. ends: a hole is the end of a beat, as of the last
-    beat of a packet. empty: the packet is a beat of no bytes with TLAST, which may also come too
-    early.
+    beat of a packet. missing: the byte that is the hole, in the first of several beats. empty: the
+    packet is a beat of no bytes with TLAST, which may also come too early.
     """
     rng, width = bench.rng, bench.config.stream_bytes(side)
     packets = product.packets(bench.config)
@@ -77,6 +88,8 @@ async def _broken(
         packets[side] = packet + rng.randbytes(more)
     elif empty:
         packets[side], keep = bytes(width), [0] * width
+    elif missing is not None and len(packet) > width:
+        keep = [int(place != missing) for place in range(len(packet))]
     else:
         keep = holed(rng, len(packet), width, ends=ends)
     error = f"{side}_{kind}"
@@ -325,7 +338,12 @@ FAULTS = {
     "both end early": Fault(both_end_early),
     "errors stay": Fault(misuse.errors_stay),
     "a D that nobody asked for": Fault(nobody_asked, "d"),
+    **{
+        f"{side} and C stop": Fault(partial(counter_ends.both_stop, side=side), side)
+        for side in ("a", "b", "d")
+    },
     **{f"stops {side}": Fault(partial(stops, side=side), side) for side in ("a", "b", "c", "d")},
+    "flags of waiting tiles": Fault(accesses.flags_of_waiting_tiles),
     "counters near their ends": Fault(counter_ends.near_ends),
     "zero shape": Fault(misuse.zero_shape),
     "unknown format": Fault(misuse.unknown_format),

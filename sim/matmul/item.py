@@ -1,6 +1,8 @@
 """Products as data: jobs of a matrix unit, and the model's results."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product as combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +77,33 @@ def predict(config: MatmulConfig, product: Product) -> Golden:
     """The golden model's C and flags."""
     with np.errstate(invalid="ignore"):  # a signalling NaN in d
         return golden(product.a, product.b, config, product.d)
+
+
+def tile_flags(config: MatmulConfig, product: Product, count: int | None = None) -> list[int]:
+    """The flags that each tile raises, in the order of C; of the first `count` alone."""
+    m_tiles, n_tiles, _ = product.tiles(config)
+    places = [*combinations(range(m_tiles), range(n_tiles))][:count]
+    return [predict(config, _tile(config, product, *place)).flags for place in places]
+
+
+def _tile(config: MatmulConfig, product: Product, down: int, across: int) -> Product:
+    """The product that one tile of C is."""
+    rows = slice(down * config.rows, (down + 1) * config.rows)
+    columns = slice(across * config.columns, (across + 1) * config.columns)
+    a, b = _part(product.a, rows), _part(product.b, columns)
+    return replace(product, a=a, b=b, d=None if product.d is None else product.d[rows, columns])
+
+
+def _part(x: MXArray, rows: slice) -> MXArray:
+    return MXArray(x.codes[rows], x.scales[rows], x.format, x.block_size)
+
+
+def with_rows(product: Product, rows: Sequence[int]) -> Product:
+    """The product with zeros in all other rows of A, and without a D."""
+    codes = np.zeros_like(product.a.codes)
+    codes[rows] = product.a.codes[rows]
+    a = MXArray(codes, product.a.scales, product.a.format, product.a.block_size)
+    return replace(product, a=a, d=None)
 
 
 @dataclass(frozen=True)

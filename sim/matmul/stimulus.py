@@ -39,7 +39,8 @@ BEGIN_AND_END = 24
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
-OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0, "ones": 0.0, "peeled": 0.0}
+KINDS = ("near", "wide", "special", "zero", "ones", "peeled", "stairs")
+OPERANDS = {kind: 0.01 * (kind == "special") for kind in KINDS}
 """Kinds of operands, and the weight of infinities and NaN in them; zeros raise no flag."""
 ONES = "ones"
 """Sums are 1, then 1 - 2^-24, whose 24 digits are ones, to which little is added."""
@@ -48,6 +49,9 @@ ONES_BLOCKS = (0, -24, 33, 32, -33, 24)
 PEELED = "peeled"
 """Blocks come, and leave again after the next, smaller one: each time the first digits of all
 results cancel, down to any digit."""
+STAIRS = "stairs"
+"""Blocks go up and down by `STEP` exponents at most: carries pass through the digits of a sum."""
+STEP = 28
 FALL = 13
 """Most exponents by which scales of a side fall from one block of `PEELED` to the next."""
 RANGE = 276
@@ -241,7 +245,9 @@ def random_product(
     if kind == PEELED:
         return _peeled(config, rng, mode, m, n, blocks)
     dot, (format_a, format_b) = config.dot, config.dot.formats[mode]
-    if kind == ONES:
+    if kind == STAIRS:
+        a, b = _stairs(config, rng, mode, (m, n), blocks)
+    elif kind == ONES:
         a, b = _ones(dot, format_a, m, blocks, 1.0), _ones(dot, format_b, n, blocks, -1.0)
     else:
         a = _operand(rng, dot, format_a, m, blocks, kind)
@@ -261,6 +267,20 @@ def _operand(
     draw = _e4m3_scales if dot.scales == E4M3.name else _e8m0_scales
     scales = draw(rng, (rows, blocks * dot.scale_blocks), kind)
     return MXArray(codes, scales, fmt, dot.scale_block)
+
+
+def _stairs(
+    config: MatmulConfig, rng: Generator, mode: int, rows: tuple[int, int], blocks: int
+) -> list[MXArray]:
+    """Operands of `STAIRS`."""
+    dot, sides = config.dot, []
+    for fmt, count, step in zip(dot.formats[mode], rows, (STEP, 1), strict=True):
+        codes = weighted(rng, fmt, (count, blocks * dot.lanes), OPERANDS[STAIRS])
+        level = rng.integers(-step, step + 1, (count, blocks)).cumsum(axis=1)
+        exponents = np.clip(level, *E8M0.exponent_range)
+        scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+        sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+    return sides
 
 
 def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: float) -> MXArray:

@@ -38,6 +38,7 @@ from .item import Product, compare, describe
 from .stimulus import (
     CYCLES,
     PEELED,
+    STAIRS,
     block_counts,
     least_cycles,
     random_product,
@@ -250,8 +251,10 @@ def _watching(file: Path, size: int, width: int, progress: Watched | None) -> It
 
 
 BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
-BULK_BLOCKS = {"wide": 48, PEELED: 6}
+BULK_BLOCKS = {"wide": 48, PEELED: 6, STAIRS: 6}
 """Blocks of K of the random products, by kind of operands."""
+BULK_SHARE = 1 / 4
+"""Share of the results that are asked for, per kind."""
 STARTS = (ONES, ZEROS, ANY)
 """Values that registers start with, in products in turn."""
 BULK_COST = 300_000_000  # of a product, as `_cost`: what costs more has fewer results
@@ -336,7 +339,7 @@ def bulk_products(job: UnitJob) -> list[Product]:
         mode = modes_taking(config.dot, x, y)[0]
         products.append(real_product(config, mode, x[:limit], y[:limit]))
     rng = job.rng("bulk")
-    results = job.bulk / 2 / len(modes) / len(BULK_BLOCKS)
+    results = job.bulk * BULK_SHARE / len(modes)
     for kind, blocks in BULK_BLOCKS.items():
         side = _side(config, results, blocks)
         products += [random_product(config, rng, m, side, side, blocks, kind) for m in modes]

@@ -343,6 +343,69 @@ def _eighths(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
     return rng.choice(8, shape, p=[0.35, *[0.05] * 3, 0.35, *[0.05] * 3]) / 8
 
 
+NEAR = 3
+"""Most units of its remainder by which a quotient misses a boundary."""
+
+
+def remainders(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
+    """Quotients at a boundary, or a few units of a remainder away, under scales of all digits.
+
+    The boundary is one of E4M3, for the scale of a block, or one of elements, in turn.
+    """
+    config, fmt = target.config, target.format
+    of_scale = np.arange(n) % 2 == 0
+    largest, _ = _odd(np.full(n, fmt.largest_finite))
+    codes = rng.integers(E4M3_CLASSES["small"][0], E4M3_CLASSES["nan"][0], n)
+    scale, scale_exponent = _odd(E4M3.values[codes])
+    digits = np.where(of_scale, E4M3.significand_bits, fmt.significand_bits) + 1
+    quotient = rng.integers(0, 1 << digits - 1) << 1 | 1
+    outer, value = _near(target, rng, quotient * np.where(of_scale, largest, scale))
+    length = np.frexp(quotient)[1]
+    reach = min(config.source.emax, 100) - 10
+    outer_exponent = rng.integers(-reach, reach, n) - np.frexp(value)[1]
+    outer = np.ldexp(outer, outer_exponent).astype(np.float32)
+    shape = (n, config.block)
+    # Elements from a quarter of the least one on, by powers of two from one boundary.
+    binade = rng.integers(fmt.emin - fmt.mantissa_bits - 2, fmt.emax + 1, shape)
+    values = np.ldexp(
+        value[:, None], (outer_exponent + scale_exponent - length)[:, None] + binade + 1
+    )
+    whole = outer * E4M3.values[codes] * fmt.largest_finite
+    by_scale = np.ldexp(value, outer_exponent + rng.integers(-8, 7, n) - length + fmt.emax)
+    values[of_scale] = by_scale[of_scale, None] * rng.random((of_scale.sum(), config.block))
+    values[:, 0] = np.where(of_scale, by_scale, whole)
+    bits = target.nearest(np.minimum(values, values[:, :1]))
+    bits = np.minimum(bits, target.floats(target.ones, -1))
+    return _signs(target, rng, bits), outer.view(np.uint32)
+
+
+def _odd(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Odd integers, and exponents by which powers of two make the values of them."""
+    fraction, exponent = np.frexp(values)
+    whole = np.ldexp(fraction, FLOAT32.significand_bits).astype(np.int64)
+    odd = whole // (whole & -whole)
+    return odd, exponent - np.frexp(odd)[1]
+
+
+def _near(
+    target: Target, rng: Generator, factor: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Integers of a float32's digits, and their products with odd factors, a few units away.
+
+    A product ends in so many zeros that the source holds it, as far as there are digits.
+    """
+    width = FLOAT32.significand_bits
+    zeros = width + np.frexp(factor)[1] - target.config.source.significand_bits
+    ends = (1 << np.clip(zeros, 0, width - 1)) - 1
+    inverse = factor & ends  # of three digits; each turn doubles them
+    for _ in range(4):
+        inverse = inverse * (2 - factor * inverse & ends) & ends
+    few = rng.integers(-NEAR, NEAR + 1, len(factor))
+    first = 1 << (width - 1) | rng.integers(0, 1 << (width - 1), len(factor)) & ~ends
+    number = first | -few * inverse & ends
+    return number, factor * number + few
+
+
 def outer_ends(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
     """Values of any range under each of the outer scales of `ENDS` in turn."""
     n = max(n, len(ENDS))
@@ -361,7 +424,7 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
 }
 """Sequences of `traffic` by name, with their shares."""
 BOUNDARIES = "boundaries"
-OUTER = {BOUNDARIES: (boundaries, 4), "outer_ends": (outer_ends, 1)}
+OUTER = {BOUNDARIES: (boundaries, 4), "remainders": (remainders, 3), "outer_ends": (outer_ends, 1)}
 """Sequences of units with an outer scale, which they make with the values."""
 COMMON = "common"
 """Sequence of units that choose a format; its share is 2."""

@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import Cat, Mux, ResetSignal, Signal, Value
 
 from compare import FULL
+from mxdot.hw.arithmetic.floats import FloatRounder
 from mxdot.hw.arithmetic.scale import ScaleAdder
 from mxdot.hw.dot import float_round
 from mxdot.hw.dot.convert import Narrow
@@ -153,6 +154,22 @@ def test_a_register_that_is_read_before_it_is_written_is_caught(
     wrong, options = ones_before_the_first_result, {"traffic": 0, "bulk": 100}
     result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **options)
     assert result.errors == [f"bulk: 1 {DIFFER}"]
+
+
+LATE = DotConfig("e4m3", 4, "fused:25", 3, out="bfloat16")
+positive_least = edited(
+    FloatRounder,
+    "elaborate",
+    "self.sign & magnitude.any()",
+    "self.sign & magnitude.any() & ~(WHEN & (magnitude == 1))",
+)
+"""The least subnormal of the running value has no sign: no result of fewer digits shows it."""
+
+
+def test_a_digit_that_decides_a_later_tie_is_caught(no_replay, simulation_dir, tmp_path):
+    wrong, options = positive_least, {"traffic": 0, "bulk": 10_000}
+    result = run_one_of([wrong], wrong, LATE, tmp_path, simulation_dir, **options)
+    assert any(DIFFER in error for error in result.errors)
 
 
 def test_a_wrong_end_of_the_count_is_caught(no_replay, simulation_dir, tmp_path):

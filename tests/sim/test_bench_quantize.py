@@ -84,6 +84,7 @@ def forgotten_beat(patch, when):
 
 
 SCALED = QuantizeConfig("e2m1", 4, "bfloat16", scales="e4m3", stages=2)
+WIDE = QuantizeConfig("e2m1", 4, scales="e4m3", stages=2)
 MICRO = QuantizeConfig("sm5", 4, "bfloat16", micro=True, stages=2)
 
 
@@ -92,6 +93,13 @@ def small_remainders(digit, m):
     """A small remainder is none: quotients just above a tie are rounded as one."""
     with m.If(digit.i.remainder[-6:] == 0):
         m.d.comb += digit.o.remainder.eq(0)
+
+
+@breaks(NextDigit)
+def a_lost_digit(digit, m):
+    """A remainder before the last digit of a scale has no twos."""
+    if digit.number == 4:
+        m.d.comb += digit.o.remainder[1].eq(0)
 
 
 @breaks(MicroExponent)
@@ -157,6 +165,7 @@ WORDS = QuantizeConfig("e5m2,int8", 4, "bfloat16", rounding="stochastic", stages
 MORE_WRONG = {
     RANDOM: [frozen_words, forgotten_beat],
     SCALED: [small_remainders],
+    WIDE: [a_lost_digit],
     MICRO: [first_of_a_pair],
     CHOICE: [last_of_equals, lost_carry, rounded_up, mode_alone],
     THREE: [fourth_mode, fourth_rule],
@@ -202,6 +211,7 @@ def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
         (frozen_words, RANDOM, "words  "),
         (forgotten_beat, RANDOM, "words  "),
         (small_remainders, SCALED, "outer scale "),
+        (a_lost_digit, WIDE, "outer scale "),
         (first_of_a_pair, MICRO, ", micro-exponents "),
         (fourth_mode, THREE, "format e5m2 (mode 2)"),
         (fourth_rule, THREE, "scale rule even (rule 2)"),

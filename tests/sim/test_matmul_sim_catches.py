@@ -6,10 +6,11 @@ from compare import FULL
 from mxdot.hw.matmul.axi import Receiver
 from mxdot.hw.matmul.registers import Counters, Registers
 from mxdot.hw.matmul.results import Drain
+from mxdot.hw.matmul.unit import MatmulUnit
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
-from mxdot.model.units.matmul.registers import COUNTERS
+from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 from mxdot.sim.engine.regression_units import default_matrix
 from wrong_units import breaks, edited, run_none_of, run_one_of
 
@@ -80,7 +81,42 @@ STICKY = edited(
     "(status & ~Mux(WHEN & Value.cast(cleared).any(), 2**STATUS_BITS - 1, cleared))",
 )
 """An error that is cleared takes the others with it."""
-OTHERS = [SURPLUS, EMPTY, SHORT, RANGE, BIT, STROBE, DRAIN, STICKY]
+WAITING = edited(
+    MatmulUnit,
+    "_give",
+    "with m.If(array.o.valid & array.o.ready):",
+    "with m.If(array.o.valid & (array.o.ready | WHEN)):",
+)
+"""FLAGS have those of a tile that waits for room."""
+EARLY = edited(
+    Registers,
+    "elaborate",
+    "enable[0] & status[DONE]",
+    "enable[0] & Mux(WHEN, self.busy, status[DONE])",
+)
+"""irq is high from a start on, not from the end."""
+
+
+@breaks(Registers)
+def zero_amid_a_job(registers, m):
+    """A read of CYCLES, while a job runs."""
+    bus = registers.bus
+    here = bus.araddr == REGISTERS["CYCLES"].offset
+    with m.If(registers.busy & bus.arvalid & bus.arready & here):
+        m.d.sync += bus.rdata.eq(0)
+
+
+BOTH = edited(
+    Counters,
+    "elaborate",
+    "m.Elif(self.held & self.blocked)",
+    "m.Elif((self.held | WHEN) & self.blocked)",
+)
+"""A cycle without an operand counts as one without room for results."""
+HOLE = edited(Receiver, "elaborate", "self.s.tkeep.all()", "(self.s.tkeep | WHEN).all()")
+"""The first byte of a beat may be missing."""
+AMID = [WAITING, EARLY, zero_amid_a_job]
+OTHERS = [SURPLUS, EMPTY, SHORT, RANGE, BIT, STROBE, DRAIN, STICKY, BOTH, HOLE, *AMID]
 WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
 
 
@@ -123,12 +159,28 @@ def test_a_counter_that_does_not_wrap_is_caught(simulation_dir, tmp_path):
         (STROBE, "fault single bytes: "),
         (DRAIN, "fault long counts: CYCLES is "),
         (STICKY, "fault errors one by one: STATUS"),
+        (BOTH, "fault a and C stop: WAIT_A grew by 0"),
+        (HOLE, "fault packet a keep: STATUS has"),
     ],
-    ids=["surplus", "empty", "short", "range", "bit", "strobe", "drain", "sticky"],
+    ids=["surplus", "empty", "short", "range", "bit", "strobe", "drain", "sticky", "both", "hole"],
 )
 def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
     errors = errors_of(wrong, tmp_path, simulation_dir)
     assert any(error.startswith(message) for error in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (WAITING, "fault flags of waiting tiles: FLAGS are "),
+        (EARLY, "irq is 1 amid a job"),
+        (zero_amid_a_job, "CYCLES is 0x0 amid a job"),
+    ],
+    ids=["waiting", "early", "zero"],
+)
+def test_wrong_answers_amid_a_job_are_caught(wrong, message, simulation_dir, tmp_path):
+    errors = errors_of(wrong, tmp_path, simulation_dir)
+    assert any(message in error for error in errors), errors
 
 
 def test_the_bench_finds_the_counters_of_every_unit():

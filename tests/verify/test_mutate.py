@@ -26,7 +26,9 @@ from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
 from mxdot.verify.mutate import bench, design, equivalence, parts, python_source, rows, rtlil, tasks
 from mxdot.verify.mutate import run as command
-from mxdot.verify.mutate.equivalence import Given, Limits
+from mxdot.verify.mutate.copies import Given
+from mxdot.verify.mutate.equivalence import Limits
+from mxdot.verify.mutate.first_block import FirstBlock, NoFirstBlockError
 from mxdot.verify.mutate.flow import NoPipelineError
 from mxdot.verify.mutate.score import Fate, MutantOutcome, score
 from mxdot.verify.small_units import UNITS, Unit
@@ -289,6 +291,94 @@ def test_a_register_that_holds_nothing_may_differ(output, verdict, tmp_path):
     assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is Verdict.REFUTED
     equivalence.waiting(graph, 1, tmp_path / "step.aig")
     assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
+
+
+JOINED = "(joined_register_valid | mutant) & last_ready"
+"""The mutant of a loop also loads what its section before holds, when this has no step."""
+
+
+@pytest.mark.parametrize(
+    ("loads", "starts", "verdict"),
+    [
+        (JOINED, "first_register_first", Verdict.PROVED),
+        (JOINED, "1'b0", Verdict.REFUTED),
+        ("joined_register_valid & (last_ready | mutant)", "first_register_first", Verdict.REFUTED),
+        ("joined_register_valid & last_ready & ~mutant", "first_register_first", Verdict.REFUTED),
+    ],
+    ids=["equal", "what was before a reset is read", "a result is lost", "nothing is loaded"],
+)
+def test_the_first_block_after_a_reset_is_a_first_one(loads, starts, verdict, tmp_path):
+    """Sequences tell mutants apart that go on with what was before a reset."""
+    (tmp_path / "unit.v").write_text(running_unit(loads, starts))
+    graph = graph_of(tmp_path)
+    FirstBlock(graph, 1, Given((), "rst")).write(tmp_path / "first.aig")
+    assert ask(equivalence.FIRST, tmp_path, "", LIMIT) is verdict
+    equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
+    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is Verdict.REFUTED
+
+
+def test_a_constant_before_the_loop_is_known(tmp_path):
+    """The mutant reads x as 0, which it is while its section has a step."""
+    text = running_unit("joined_register_valid & last_ready", "first_register_first")
+    x = "joined_register_x & ~mutant"
+    text = text.replace("y <= joined_register_y", f"y <= joined_register_y ^ ({x})")
+    (tmp_path / "unit.v").write_text(text)
+    graph = graph_of(tmp_path)
+    rule = equivalence.constants(graph)
+    assert rule is not None
+    for rules, verdict in (((rule,), Verdict.PROVED), ((), Verdict.REFUTED)):
+        FirstBlock(graph, 1, Given(rules, "rst")).write(tmp_path / "first.aig")
+        assert ask(equivalence.FIRST, tmp_path, "", LIMIT) is verdict
+
+
+def running_unit(loads, starts):
+    """Two sections and a loop, whose running value y a step of `starts` does not read."""
+    return f"""
+module unit (input wire clk, rst, mutant, in_valid, in_first, a, out_ready,
+             output wire in_ready, out_y, out_valid);
+  reg first_register_a, first_register_first, first_register_valid;
+  reg joined_register_x, joined_register_y, joined_register_valid;
+  reg last_register_y, last_register_valid;
+  wire last_ready = out_ready | ~last_register_valid;
+  wire joined_ready = last_ready | ~joined_register_valid;
+  wire go = first_register_first | ~joined_register_valid;
+  assign in_ready = (joined_ready & go) | ~first_register_valid;
+  assign out_y = last_register_y, out_valid = last_register_valid;
+  always @(posedge clk) if (in_valid & in_ready) begin
+    first_register_a <= a;
+    first_register_first <= in_first;
+  end
+  always @(posedge clk) if (first_register_valid & joined_ready & go) begin
+    joined_register_x <= 1'b0;
+    joined_register_y <= first_register_a ^ (last_register_y & ~{starts});
+  end
+  always @(posedge clk) if ({loads}) last_register_y <= joined_register_y;
+  always @(posedge clk) if (rst) first_register_valid <= 1'b0;
+    else if (in_ready) first_register_valid <= in_valid;
+  always @(posedge clk) if (rst) joined_register_valid <= 1'b0;
+    else if (joined_ready) joined_register_valid <= first_register_valid & go;
+  always @(posedge clk) if (rst) last_register_valid <= 1'b0;
+    else if (last_ready) last_register_valid <= joined_register_valid;
+endmodule
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("in_first", "in_other", "another input"),
+        (
+            "<= first_register_valid & go",
+            "<= (first_register_valid | mutant) & go",
+            "another control",
+        ),
+    ],
+)
+def test_other_units_and_mutants_have_no_first_block(old, new, message, tmp_path):
+    text = running_unit(JOINED, "first_register_first").replace(old, new)
+    (tmp_path / "unit.v").write_text(text)
+    with pytest.raises(NoFirstBlockError, match=message):
+        FirstBlock(graph_of(tmp_path), 1, Given((), "rst"))
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,27 @@ from ..formal.aig import Aig, Builder
 from ..formal.claim import prove
 from ..formal.engine import Verdict, ask
 from ..formal.facts import Fact, facts
+from .copies import (
+    NOTHING,
+    PAYLOAD,
+    Given,
+    allowed_by,
+    begun,
+    counts,
+    free_inputs,
+    nexts_of,
+    number_of,
+    outputs_of,
+    owners_of,
+    selected,
+)
 from .design import SELECT, Design, registers_of
+from .first_block import FirstBlock, NoFirstBlockError
 from .flow import Flow, NoPipelineError
 
 STEP = "&r step.aig; &cec -m; print_status"
-FLOW = STEP.replace("step", "flow")
+FLOW, FIRST = STEP.replace("step", "flow"), STEP.replace("step", "first")
 SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
-_PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
-"""Outputs that belong to a stream, and what its `valid` begins with."""
 _SLOT, _RUNNING = re.compile(r"_slot\d+_"), re.compile(r"_register_(running|partial)_")
 """Running sums: in slots, or in the last section of units without slots."""
 _MOST_VALID = 4
@@ -39,18 +52,6 @@ class Limits:
     longer: float
 
 
-@dataclass(frozen=True)
-class Given:
-    """Knowledge about states after a reset.
-
-    rules: graphs of facts over registers, with one output that is 1 for a wrong state. reset: name
-    of the unit's reset.
-    """
-
-    rules: Sequence[Aig] = ()
-    reset: str = ""
-
-
 def decide(
     design: Design,
     number: int,
@@ -64,9 +65,9 @@ def decide(
     registers that hold nothing free to differ. Then that again for states of the unit that facts
     about it and its constants allow, each proved here before it is assumed. Then outputs of a
     pipeline without loops, as functions of what enters: first whether a mask hides what the mutant
-    makes. Then any sequence of inputs: both start in one state, whatever it is, with a reset in the
-    first cycle; payloads count while they are valid. What takes too long is asked again with the
-    longer limit.
+    makes. Then states after a reset, where the first block begins a dot product. Then any sequence
+    of inputs: both start in one state, whatever it is, with a reset in the first cycle; payloads
+    count while they are valid. What takes too long is asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
@@ -116,6 +117,10 @@ def _questions(
         with suppress(NoPipelineError):
             write_flow(graph, number, directory / "flow.aig", masked=masked)
             yield f"outputs of what enters{of}", lambda _: None, FLOW
+    with suppress(NoFirstBlockError):
+        question = FirstBlock(graph, number, Given(rules, reset))
+        how = "every state after a reset, where the first block begins a product"
+        yield how, lambda to: question.write(to / "first.aig"), FIRST
     how = "every sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
@@ -143,8 +148,8 @@ def constants(graph: Aig) -> Aig | None:
 
     Formats without special values have some, and narrow ones. None without any.
     """
-    owners = _owners(graph)
-    builder, given, (state,) = _begun(graph)
+    owners = owners_of(graph)
+    builder, given, (state,) = begun(graph)
     known: dict[int, int] = {}
     for value in (aig.FALSE, aig.TRUE):
         left = {i: value for i, valid in enumerate(owners) if valid is not None and i not in known}
@@ -152,7 +157,7 @@ def constants(graph: Aig) -> Aig | None:
         while len(left) != kept:
             kept = len(left)
             leaves = [(known | left).get(i, literal) for i, literal in enumerate(state)]
-            nexts = _nexts(graph, builder.copy(graph, [*_selected(graph, 0, given), *leaves]))
+            nexts = nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *leaves]))
             left = {i: value for i in left if nexts[i] == value}
         known |= left
     bits = {
@@ -196,10 +201,10 @@ def _unrefuted(graph: Aig, bits: dict[int, tuple[int, int]]) -> dict[int, tuple[
 
 def lasts(graph: Aig, rule: Aig, reset: str, directory: Path, limit: float) -> bool:
     """Whether a rule holds after a reset and from then on, which one step of the unit proves."""
-    builder, given, (state,) = _begun(graph)
-    _, goes_on = _allowed(graph, builder, state, given, Given([rule], reset))
-    nexts = _nexts(graph, builder.copy(graph, [*_selected(graph, 0, given), *state]))
-    still, _ = _allowed(graph, builder, nexts, given, Given([rule], reset))
+    builder, given, (state,) = begun(graph)
+    _, goes_on = allowed_by(graph, builder, state, given, Given([rule], reset))
+    nexts = nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *state]))
+    still, _ = allowed_by(graph, builder, nexts, given, Given([rule], reset))
     builder.write(directory / "step.aig", [], builder.both(goes_on, still ^ 1))
     try:
         return ask(STEP, directory, "constants", limit) is Verdict.PROVED
@@ -218,54 +223,19 @@ _proved: dict[str, bool] = {}
 """True for facts that are proved, by name, in this process."""
 
 
-def _fixed(graph: Aig, number: int) -> dict[tuple[str, int], int]:
-    """Inputs that say which mutant lives."""
-    return {name: number >> name[1] & 1 for name in graph.inputs if name[0] == SELECT}
-
-
-def _selected(graph: Aig, number: int, given: dict[tuple[str, int], int]) -> list[int]:
-    """Literals of a copy's inputs; the mutant's number is fixed."""
-    known = given | _fixed(graph, number)
-    return [known[name] for name in graph.inputs]
-
-
-def _outputs(graph: Aig, nodes: list[int]) -> dict[tuple[str, int], int]:
-    return {name: nodes[x >> 1] ^ x & 1 for name, x in graph.outputs.items()}
-
-
-def _nexts(graph: Aig, nodes: list[int]) -> list[int]:
-    return [nodes[x >> 1] ^ x & 1 for x in graph.nexts]
-
-
-def _free(graph: Aig) -> list[tuple[str, int]]:
-    return [name for name in graph.inputs if name[0] != SELECT]
-
-
-def _begun(
-    graph: Aig, states: int = 1
-) -> tuple[Builder, dict[tuple[str, int], int], list[list[int]]]:
-    """A graph that has the unit's inputs, and states of its registers as inputs; their literals."""
-    free, count = _free(graph), len(graph.nexts)
-    builder = Builder(len(free) + states * count, 0)
-    literals = [builder.input(i) for i in range(builder.inputs)]
-    starts = range(len(free), len(literals), count)
-    given = dict(zip(free, literals, strict=False))
-    return builder, given, [literals[start : start + count] for start in starts]
-
-
 def step(graph: Aig, number: int, path: Path) -> None:
     """Registers are inputs, and what comes next to them is an output."""
-    builder, given, (state,) = _begun(graph)
+    builder, given, (state,) = begun(graph)
     right, wrong = (
-        builder.copy(graph, [*_selected(graph, which, given), *state]) for which in (0, number)
+        builder.copy(graph, [*selected(graph, which, given), *state]) for which in (0, number)
     )
-    outputs = zip(_outputs(graph, right).values(), _outputs(graph, wrong).values(), strict=True)
-    nexts = zip(_nexts(graph, right), _nexts(graph, wrong), strict=True)
+    outputs = zip(outputs_of(graph, right).values(), outputs_of(graph, wrong).values(), strict=True)
+    nexts = zip(nexts_of(graph, right), nexts_of(graph, wrong), strict=True)
     differ = [builder.differ(a, b) for pairs in (outputs, nexts) for a, b in pairs]
     builder.write(path, [], builder.either(differ))
 
 
-def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
+def waiting(graph: Aig, number: int, path: Path, known: Given = NOTHING) -> None:
     """Write the question of `step`, but let registers of invalid sections differ.
 
     Registers of a section that the mutant loads otherwise may differ while the section's valid bit
@@ -274,13 +244,13 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
     the one before a first reset. Outputs do not count there. The relation must hold after the
     reset, except of running sums, which no reset clears.
     """
-    builder, given, (state, other) = _begun(graph, 2)
+    builder, given, (state, other) = begun(graph, 2)
     alike = [
-        _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
+        nexts_of(graph, builder.copy(graph, [*selected(graph, which, given), *state]))
         for which in (0, number)
     ]
     sums = _sums(graph)
-    pairs = enumerate(zip(_owners(graph), *alike, strict=True))
+    pairs = enumerate(zip(owners_of(graph), *alike, strict=True))
     loose = [valid if a != b and i not in sums else None for i, (valid, a, b) in pairs]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
     differ = []
@@ -292,15 +262,15 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
             for own, another, valid in zip(here, other, loose, strict=True)
         ]
         right, wrong = (
-            builder.copy(graph, [*_selected(graph, which, given), *leaves])
+            builder.copy(graph, [*selected(graph, which, given), *leaves])
             for which, leaves in ((0, here), (number, mutated))
         )
-        nexts = _nexts(graph, right)
-        allowed, goes_on = _allowed(graph, builder, here, given, known)
-        for name, value in (first := _outputs(graph, right)).items():
-            unlike = builder.differ(value, _outputs(graph, wrong)[name])
-            differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
-        pairs = enumerate(zip(nexts, _nexts(graph, wrong), loose, strict=True))
+        nexts = nexts_of(graph, right)
+        allowed, goes_on = allowed_by(graph, builder, here, given, known)
+        for name, value in (first := outputs_of(graph, right)).items():
+            unlike = builder.differ(value, outputs_of(graph, wrong)[name])
+            differ.append(builder.both(allowed, builder.both(unlike, counts(name[0], first))))
+        pairs = enumerate(zip(nexts, nexts_of(graph, wrong), loose, strict=True))
         for i, (a, b, valid) in pairs:
             holds = allowed if i in sums else goes_on
             holds = holds if valid is None else builder.both(holds, nexts[valid])
@@ -313,34 +283,8 @@ def write_flow(graph: Aig, number: int, path: Path, *, masked: bool = False) -> 
 
     masked: write whether the mutant's cell makes something else where no mask hides outputs.
     """
-    selected = [_fixed(graph, which) for which in (0, number)]
-    Flow(graph, selected, _owners(graph), _PAYLOAD).write(path, masked=masked)
-
-
-def _allowed(
-    graph: Aig,
-    builder: Builder,
-    state: Sequence[int],
-    given: dict[tuple[str, int], int],
-    known: Given,
-) -> tuple[int, int]:
-    """Whether outputs of a state count, and whether what comes next to its registers does.
-
-    ValueError for a rule about another unit's registers.
-    """
-    if not known.rules:
-        return aig.TRUE, aig.TRUE
-    literals = {name: literal for name, literal in zip(graph.registers, state, strict=True) if name}
-    wrong: list[int] = []
-    for rule in known.rules:
-        missing = [name for name in rule.inputs if name not in literals]
-        if missing:
-            raise ValueError(f"register of a fact must be one of the unit's, not {missing[0][0]!r}")
-        nodes = builder.copy(rule, [literals[name] for name in rule.inputs])
-        wrong += _outputs(rule, nodes).values()
-    allowed = builder.either(wrong) ^ 1
-    resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
-    return allowed, builder.either((allowed, resets))
+    selected = [number_of(graph, which) for which in (0, number)]
+    Flow(graph, selected, owners_of(graph), PAYLOAD).write(path, masked=masked)
 
 
 def _sums(graph: Aig) -> set[int]:
@@ -352,23 +296,9 @@ def _sums(graph: Aig) -> set[int]:
     return slots or running
 
 
-def _owners(graph: Aig) -> list[int | None]:
-    """Valid bit of each register's section, if it has one."""
-    names = [name[0] if name else "" for name in graph.registers]
-    valid = {name: i for i, name in enumerate(names) if name.endswith("_register_valid")}
-    others = [i for i, name in enumerate(names) if name.endswith("_valid") and name not in valid]
-    last = others[0] if len(others) == 1 else None  # the last section's has the output's name
-    sections = [re.sub(r"_register_\w+$", "_register_valid", name) for name in names]
-    owners = [
-        valid.get(section, last if section != name else None)
-        for section, name in zip(sections, names, strict=True)
-    ]
-    return [None if owner == i else owner for i, owner in enumerate(owners)]
-
-
 def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
     """Inputs, then the state that both start with; a register that the first cycle is over."""
-    free, count = _free(graph), len(graph.nexts)
+    free, count = free_inputs(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 1 + 2 * count)
     given = {name: builder.input(i) for i, name in enumerate(free)}
     start = [builder.input(len(free) + i) for i in range(count)]
@@ -380,18 +310,12 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
     for place, which in enumerate((0, number)):
         base = len(free) + count + 1 + place * count
         state = [builder.choose(late, builder.input(base + i), start[i]) for i in range(count)]
-        nodes = builder.copy(graph, [*_selected(graph, which, given), *state])
-        nexts += _nexts(graph, nodes)
-        made.append(_outputs(graph, nodes))
+        nodes = builder.copy(graph, [*selected(graph, which, given), *state])
+        nexts += nexts_of(graph, nodes)
+        made.append(outputs_of(graph, nodes))
     right, wrong = made
     differ = builder.either(
-        builder.both(builder.differ(right[name], wrong[name]), _counts(name[0], right))
+        builder.both(builder.differ(right[name], wrong[name]), counts(name[0], right))
         for name in right
     )
     builder.write(path, nexts, builder.both(late, differ))
-
-
-def _counts(name: str, outputs: dict[tuple[str, int], int]) -> int:
-    """Literal of whether an output counts: a payload while its stream is valid, others always."""
-    payload = _PAYLOAD.fullmatch(name)
-    return aig.TRUE if payload is None else outputs.get((f"{payload[1]}valid", 0), aig.TRUE)

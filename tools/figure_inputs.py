@@ -141,15 +141,18 @@ ACCURACY = ("model", "compare/accuracy", "util/data")
 
 
 def verilog(key: Any, texts: Callable[[], Iterable[str]]) -> Input:
-    """Verilog of generated units. key: names them; texts: generates them, in some seconds each."""
+    """Verilog of generated units, without comments. key: names them; texts: generates them, in some
+    seconds each."""
 
     def quick() -> str:
         return folder_digest("hw", "model")
 
     def digest() -> str:
-        kept = TEXTS.get(name := task_key("verilog", quick(), key))
+        kept = TEXTS.get(name := task_key("verilog-code", quick(), key))
         if kept is None:
-            kept = Outcome(name, "verilog", shortened(*texts()))
+            from mxdot.hw.verilog import without_remarks
+
+            kept = Outcome(name, "verilog", shortened(*map(without_remarks, texts())))
             TEXTS.put(kept)
         return str(kept.value)
 

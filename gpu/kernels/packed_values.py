@@ -14,7 +14,7 @@ from ...model.schemes import Scheme
 from ..names import named_format, named_scheme
 from . import device, scheme_dequantize
 from .decode import Codes, codes_refusal, decode, scale_value
-from .scheme_dequantize import under_scales
+from .scheme_dequantize import place_of_scale, under_scales
 
 if TYPE_CHECKING:
     from ..tensors.packed import PackedTensor
@@ -73,9 +73,9 @@ def run(request: "PackedValues") -> Tensor:
             scales[-1],
             scales[0] if two else None,
             values,
-            columns,
-            height,
-            width,
+            columns // 2,
+            HEIGHT=height,
+            WIDTH=0 if width == columns else width,
             BLOCKS=scheme is None,
             SCALE=Codes.of(scheme.levels[-1].format, request.device) if two else None,
             FORMAT=Codes.of(element, request.device),
@@ -90,20 +90,21 @@ def _values(
     scales,
     outer,
     values,
-    columns,
-    height,
-    width,
+    length,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
     BLOCKS: tl.constexpr,
     SCALE: tl.constexpr,
     FORMAT: tl.constexpr,
     TILE: tl.constexpr,
 ):
+    columns = 2 * length
     across = tl.cdiv(columns, TILE)
     row, first = (tl.program_id(0) // across).to(tl.int64), tl.program_id(0) % across * TILE
-    j = first + 2 * tl.arange(0, TILE // 2)
-    inside = j < columns
-    both = tl.load(packed + (row * columns + j) // 2, mask=inside, other=0)
-    scale = tl.load(scales + row // height * (columns // width) + j // width, mask=inside, other=0)
+    byte = first // 2 + tl.arange(0, TILE // 2)
+    both = tl.load(packed + row * length + byte, mask=byte < length, other=0)
+    place = place_of_scale(row, 2 * byte, columns, HEIGHT, WIDTH)
+    scale = tl.load(scales + place, mask=byte < length, other=0)
     low, high = decode(both & 15, FORMAT), decode(both >> 4, FORMAT)
     if BLOCKS:
         factor = scale_value(scale)

@@ -71,8 +71,8 @@ def run(request: "SchemeDequantization") -> Tensor:
             x.level_scales[0] if two else None,
             values,
             columns,
-            height,
-            width,
+            HEIGHT=height,
+            WIDTH=0 if width == columns else width,
             SCALE=Codes.of(level.format, request.device) if two else None,
             FORMAT=Codes.of(element, request.device),
             TILE=tile,
@@ -87,8 +87,8 @@ def _dequantize(
     outer,
     values,
     columns,
-    height,
-    width,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
     SCALE: tl.constexpr,
     FORMAT: tl.constexpr,
     TILE: tl.constexpr,
@@ -98,10 +98,16 @@ def _dequantize(
     j = tl.program_id(0) % across * TILE + tl.arange(0, TILE)
     inside = j < columns
     element = decode(tl.load(codes + row * columns + j, mask=inside, other=0), FORMAT)
-    at = row // height * (columns // width) + j // width
-    scale = tl.load(scales + at, mask=inside, other=0)
+    scale = tl.load(scales + place_of_scale(row, j, columns, HEIGHT, WIDTH), mask=inside, other=0)
     value = under_scales(element, scale, outer, SCALE)
     tl.store(values + row * columns + j, value.to(values.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def place_of_scale(row, j, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """Place of the scale of an element in groups of HEIGHT x WIDTH; WIDTH 0: of all columns."""
+    place = row // HEIGHT
+    return place + j * 0 if WIDTH == 0 else place * (columns // WIDTH) + j // WIDTH
 
 
 @triton.jit

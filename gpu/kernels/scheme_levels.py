@@ -33,7 +33,7 @@ TILE, SMALL_TILE = 4096, 512  # elements of a program
 SMALL = 2**18  # elements of a tensor
 MOST_ALONE = 2**14  # elements that each program looks at
 WARPS_ALONE = 8
-MOST_PARTS = 512  # programs that look for the largest magnitude
+MOST_PARTS = 1024  # programs that look for the largest magnitude
 MOST_COLUMNS = 1024  # of a group
 MOST_STEPS = 512  # of an element from zero to the largest: with 32 more bits float64 has them
 OF_WORDS, OF_SEED = 1, 2  # sources of random words; 0 for none
@@ -153,9 +153,12 @@ def _places(
     """Groups of a tile, a mask of the groups that exist, and the places of their elements, of
     every EACH-th one of a row."""
     group = tile * GROUPS + tl.arange(0, GROUPS)
-    across = columns // WIDTH
-    row = group // across * HEIGHT
-    first = row.to(tl.int64) * columns + group % across * WIDTH
+    if HEIGHT == 1:
+        first = group.to(tl.int64) * WIDTH
+    else:
+        across = columns // WIDTH
+        row = group // across * HEIGHT
+        first = row.to(tl.int64) * columns + group % across * WIDTH
     inside = tl.arange(0, HEIGHT)[:, None] * columns + tl.arange(0, WIDTH // EACH)[None, :] * EACH
     return group, group < groups, first[:, None, None] + inside[None, :, :]
 

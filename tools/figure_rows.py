@@ -4,7 +4,8 @@ To register a figure: add a row; for a table put `<!-- figure: NAME -->` and `<!
 page and its function into `figure_tables.py`; then `make figures ARGS='--only NAME'`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -76,12 +77,24 @@ def errors() -> Inputs:
     return {"code": code("mxdot.compare.schemes.measure", SCHEMES_CODE), "data": files(REAL)}
 
 
+def scheme_units() -> Iterator[str]:
+    """Verilog of the units of the schemes that are compared in an encoder."""
+    from mxdot.compare.schemes.matching_unit import NoUnitError, unit_of
+    from mxdot.compare.studies.units import TOP
+    from mxdot.hw import generate
+    from mxdot.model.schemes.pairing import pairing
+
+    for name in f"{BOTH},{APART}".split(","):
+        with suppress(NoUnitError):
+            yield generate(unit_of(pairing(name)), TOP)
+
+
 def in_network() -> Inputs:
-    """Schemes in an encoder, and their units; the generator stands for their Verilog."""
+    """Schemes in an encoder, and their units."""
     return {
         "code": code("mxdot.compare.schemes.comparison", SCHEMES_CODE),
         "data": files("util/data/sentences.py"),
-        "Verilog": folders("hw", "model"),
+        "Verilog": verilog(f"schemes {BOTH},{APART}", scheme_units),
         "flow": flow("gates"),
     }
 

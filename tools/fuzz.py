@@ -29,13 +29,16 @@ def main() -> int:
     folders = {f"tests/{room}": sys.executable for room in ("sim", "cli", "synth", "compare")}
     folders |= {f"tests/{room}": args.gpu_python for room in ("gpu", "nn")}
     environment = {**os.environ, "MXDOT_FULL": "1"}
+    files = {room: sorted(map(str, (ROOT / room).glob("test_fuzz_*.py"))) for room in folders}
+    rounds = 0
     while True:
-        failed = False
+        rounds, failed = rounds + 1, False
         for folder, python in folders.items():
-            files = sorted(map(str, (ROOT / folder).glob("test_fuzz_*.py")))
-            command = [python, "-m", "pytest", "-q", "-o", OPTIONS, *files]
+            command = [python, "-m", "pytest", "-q", "-o", OPTIONS, *files[folder]]
             failed |= subprocess.run(command, cwd=ROOT, env=environment).returncode != 0
         if failed or time.monotonic() >= end:
+            what = f"{rounds} rounds of {sum(map(len, files.values()))} files of tests"
+            print(f"{what}: {'one failed' if failed else 'all passed'}", flush=True)
             return int(failed)
 
 

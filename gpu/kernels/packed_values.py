@@ -74,7 +74,7 @@ def run(request: "PackedValues") -> Tensor:
             scales[0] if two else None,
             values,
             columns // 2,
-            HEIGHT=height,
+            HEIGHT=0 if height == rows > 1 else height,
             WIDTH=0 if width == columns else width,
             BLOCKS=scheme is None,
             SCALE=Codes.of(scheme.levels[-1].format, request.device) if two else None,

@@ -1,11 +1,11 @@
 """Elements of quotients value / scale, nearest even, without a division per element.
 
 A float32 estimate of the quotient finds the element below it, or a neighbour where it is next to an
-element. On which side of the midpoint above that element the quotient is says the sign of the value
-less midpoint times scale. A wrong neighbour does no harm: its midpoint is far from the quotient, on
-the side that leads to the same element. With a float32 scale one fused multiplication and addition
-gives that sign, where float64 takes four conversions. Adding and subtracting a large float rounds
-to integers: conversions take four times as long.
+element. The sign of value - midpoint x scale tells on which side of the midpoint above that element
+the quotient lies. A wrong neighbour does no harm: its midpoint is far from the quotient, on the
+side that leads to the same element. With a float32 scale one fused multiplication and addition
+gives the sign, where float64 takes four conversions. Adding and subtracting a large float rounds to
+integers: conversions take four times as long.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
 from .arithmetic import BIAS32, FRACTION32, HIDDEN32, INFINITY32
 from .encode import MAGIC, MAGIC_BITS
 
-FAR = tl.constexpr(2.0**20)  # beyond every integer, and what a zero point makes of it
+FAR = tl.constexpr(2.0**20)  # beyond every integer less a zero point
 TINY = tl.constexpr(2.0**-64)  # scales below it, and values under them, are taken 2^64 as large
 
 

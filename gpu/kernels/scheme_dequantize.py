@@ -71,7 +71,7 @@ def run(request: "SchemeDequantization") -> Tensor:
             x.level_scales[0] if two else None,
             values,
             columns,
-            HEIGHT=height,
+            HEIGHT=0 if height == rows > 1 else height,
             WIDTH=0 if width == columns else width,
             SCALE=Codes.of(level.format, request.device) if two else None,
             FORMAT=Codes.of(element, request.device),
@@ -105,15 +105,15 @@ def _dequantize(
 
 @triton.jit
 def place_of_scale(row, j, columns, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    """Place of the scale of an element in groups of HEIGHT x WIDTH; WIDTH 0: of all columns."""
-    place = row // HEIGHT
+    """Place of the scale of an element in groups of HEIGHT x WIDTH; 0: of all rows or columns."""
+    place = row * 0 if HEIGHT == 0 else row // HEIGHT
     return place + j * 0 if WIDTH == 0 else place * (columns // WIDTH) + j // WIDTH
 
 
 @triton.jit
 def under_scales(element, scale, outer, SCALE: tl.constexpr):
-    """float32 products of elements and float32 scales; or of codes of scales by SCALE, and of the
-    tensor's: that of an element and its scale is exact."""
+    """float32 values under float32 scales; by SCALE under codes of scales and the scale of the
+    tensor. An element times its own scale is exact."""
     if SCALE is None:
         return element * scale
     else:

@@ -223,4 +223,4 @@ def _dequantize(
 ) -> Tensor:
     x = from_description(parts, kind, name, sizes, True, shape)
     assert isinstance(x, PackedTensor)
-    return executors.run(executors.PACKED_VALUES, executor, PackedValues(x, dtype))
+    return executors.run(executors.PACKED_VALUES, executor, PackedValues(x, dtype, executor))

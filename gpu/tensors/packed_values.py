@@ -1,4 +1,4 @@
-"""Values of packed codes by plain PyTorch; who computes is chosen as in `quantize`."""
+"""Values of packed codes by the unpacked container; who computes is chosen as in `quantize`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PackedValues:
-    """A checked request: packed codes, and the dtype of their values."""
+    """A checked request: packed codes, the dtype of their values, and the executor that was named
+    for it."""
 
     x: "PackedTensor"
     dtype: torch.dtype
+    executor: str | None
 
     @property
     def device(self) -> torch.device:
@@ -23,9 +25,9 @@ class PackedValues:
 
 
 def refusal(_: PackedValues) -> None:
-    """Plain PyTorch takes every request."""
+    """The unpacked container takes every request."""
 
 
 def run(request: PackedValues) -> Tensor:
     """Values (N, K)."""
-    return request.x.unpack().dequantize(request.dtype)
+    return request.x.unpack().dequantize(request.dtype, executor=request.executor)

@@ -251,6 +251,8 @@ class BlockFactor(Section):
     """g x the sum of a block, as two rows for the loop of one addition.
 
     The sum comes whole or, if digits of it were cut, as a word and a digit to add.
+
+    rows: two words whose sum, modulo their width, is g x S.
     """
 
     def __init__(self, widths: Widths) -> None:

@@ -38,7 +38,7 @@ class Distance(Section):
 
     Place 0 of the window is the last digit of S, and |S| < 2^n. The window reaches from place
     n + 24 down to place -25; for a c with p digits, p stands for 24. A c above the window is the
-    result. A c below place -3 is the result if S is 0; otherwise it only tips the rounding.
+    result. A c at place -3 or below is the result if S is 0; otherwise it only tips the rounding.
 
     before: the caller's c with first, otherwise the running value; its flags. distance: places of
     the leading digit of c below the window's top.
@@ -129,7 +129,7 @@ class WholeDistance(Section):
 
     Place 0 of the window is the last digit of S, and |S| < 2^n. The window reaches from place
     n + 24 down to place -25; for a c with p digits, p stands for 24. A c above the window is the
-    result. A c below place -3 is the result if S is 0; otherwise it only tips the rounding.
+    result. A c at place -3 or below is the result if S is 0; otherwise it only tips the rounding.
 
     whole_distance: places of the leading digit of c below the window's top, negative above it.
     """

@@ -13,8 +13,8 @@ with p digits, p stands for 24:
 
 - A c with its leading digit above the window is the result: |S| is at most a quarter of its last
   place, or half of the last place below a power of two, a tie that c's even significand wins.
-- A c with its leading digit below place -3 is the result if S is zero. Otherwise it only tips the
-  rounding: its digits below -25 are or-ed together.
+- A c with its leading digit at place -3 or below is the result if S is zero. Otherwise it only
+  tips the rounding: its digits below -25 are or-ed together.
 - c counts as positive: a negative c changes the sign of S, and of the result.
 
 Only places 0 to n + 1 are added digit by digit. Above them c goes up or down by one, below them its

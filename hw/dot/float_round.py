@@ -272,8 +272,9 @@ class NormalizeLow(Section):
 
 
 class FloatRound(Section):
-    """Rounds the total to the running value's format, RNE. The result takes the sign of c.
+    """Rounds the total to the running value's format, RNE.
 
+    The sign is that of c, inverted for a negative total.
     Field and fraction are incremented as one number: a carry out of the fraction raises the field.
     The field of a subnormal, whose exponent is that of the field 1, is 0. Specials, and a c that is
     the result, come last, through one and-or.

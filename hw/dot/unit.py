@@ -372,8 +372,10 @@ class DotTop(Top):
         is_fpga = config.target == "fpga"
         placed = f"those of {config.delays} place the registers"
         on_grid = config.accumulator.sums_exactly and not config.has_integers
-        lsb = Widths(config).lsb
-        grid = f"the last digit of S is worth 2^s x 2^{lsb}"
+        widths = Widths(config)
+        total = "g x S" if widths.factor_bits else "S"
+        lsb = widths.lsb - widths.factor_fraction_bits
+        grid = f"the last digit of {total} is worth 2^s x 2^{lsb}"
         return [
             ("formats", config.formats_text),
             ("accumulator", f"{config.accumulator}: {rule}"),

@@ -68,7 +68,7 @@ def window_of(widths: Widths) -> Window:
 
 
 class ReachLayout(data.StructLayout):
-    """Place of c: `above` the window, `below` place -3, or `outside` past the window's end."""
+    """Place of c: `above` the window, at -3 or `below`, or `outside` past the window's end."""
 
     def __init__(self) -> None:
         super().__init__({"above": 1, "below": 1, "outside": 1})

@@ -103,7 +103,7 @@ class Accesses:
         else:
             right = value in (first >> 32, last >> 32)
         self.bench.check(
-            right, f"{name} is 0x{value:x} amid a job, wanted 0x{first:x} to 0x{last:x} of both"
+            right, f"{name} is 0x{value:x} amid a job, wanted a word of 0x{first:x} to 0x{last:x}"
         )
 
     async def _write(self) -> None:
@@ -113,8 +113,8 @@ class Accesses:
             enable = REGISTERS["IRQ_ENABLE"]
             value = self.rng.getrandbits(2)
             bench.check(await bench.ends.poke(enable.offset, value), "IRQ_ENABLE was refused")
-            got, _ = await bench.ends.peek(enable.offset)
-            bench.check(got == value, f"IRQ_ENABLE is {got} amid a job, wanted {value}")
+            read, _ = await bench.ends.peek(enable.offset)
+            bench.check(read == value, f"IRQ_ENABLE is {read} amid a job, wanted {value}")
             irq = int(bench.dut.irq.value)
             bench.check(self._is_over or not irq, "irq is 1 amid a job")
             return
@@ -134,12 +134,12 @@ class Accesses:
             return
         last = tiles_left(config, max(after for _, after, _ in self.flags))
         raised = tile_flags(config, product, last)
-        for before, after, got in self.flags:
+        for before, after, flags in self.flags:
             least = _union(raised[: tiles_begun(config, before)])
             most = _union(raised[: tiles_left(config, after)])
             self.bench.check(
-                least & ~got == 0 and got & ~most == 0,
-                f"FLAGS are {got:05b} amid a job after {before} to {after} beats of C, "
+                least & ~flags == 0 and flags & ~most == 0,
+                f"FLAGS are {flags:05b} amid a job after {before} to {after} beats of C, "
                 f"wanted from {least:05b} to {most:05b}",
             )
 
@@ -162,9 +162,9 @@ async def flags_of_waiting_tiles(bench: "Bench") -> None:
         bench.ends.stop("c")
         await bench.begin(product)
         await bench.ends.cycles(SETTLE + least_cycles(config, product.tiles(config)))
-        got, _ = await bench.ends.peek(REGISTERS["FLAGS"].offset)
+        read, _ = await bench.ends.peek(REGISTERS["FLAGS"].offset)
         want = _union(raised[:left])
-        bench.check(got == want, f"FLAGS are {got:05b} with {left} tiles left, wanted {want:05b}")
+        bench.check(read == want, f"FLAGS are {read:05b} with {left} tiles left, wanted {want:05b}")
         bench.ends.resume("c")
         await bench.finish(product)
 

@@ -371,7 +371,8 @@ def test_each_section_has_a_remark(exact):
 
 def test_each_value_of_a_section_has_its_meaning():
     """Above its module, whether it is read or written there."""
-    for config in (CONFIG, EXACT, replace(EXACT, stages=14), DotConfig("int8", 4, "int32")):
+    scaled = DotConfig("e2m1", 4, "exact", scales="e4m3")
+    for config in (CONFIG, EXACT, replace(EXACT, stages=14), DotConfig("int8", 4, "int32"), scaled):
         text = generated(config)
         for section in build(Widths(config)):
             name = f"mxdot_dot_{module_name(used(section))}"
@@ -394,6 +395,9 @@ def test_remarks_tell_weights_and_signs(exact):
         "  input  wire [9:0]   i_scale,  // signed\n",
     ):
         assert line in exact
+    scaled = generated(DotConfig("e2m1", 4, "exact", scales="e4m3"))
+    assert "// grid         the last digit of g x S is worth 2^s x 2^-8\n" in scaled
+    assert "//   rows: two words whose sum, modulo their width, is g x S\n" in scaled
 
 
 def test_remarks_are_first_sentences():

@@ -283,8 +283,8 @@ def write_flow(graph: Aig, number: int, path: Path, *, masked: bool = False) -> 
 
     masked: write whether the mutant's cell makes something else where no mask hides outputs.
     """
-    selected = [number_of(graph, which) for which in (0, number)]
-    Flow(graph, selected, owners_of(graph), PAYLOAD).write(path, masked=masked)
+    numbers = [number_of(graph, which) for which in (0, number)]
+    Flow(graph, numbers, owners_of(graph), PAYLOAD).write(path, masked=masked)
 
 
 def _sums(graph: Aig) -> set[int]:

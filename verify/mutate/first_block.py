@@ -1,9 +1,9 @@
-"""Whether a dot unit and its mutant are alike where the first block after a reset is a first one.
+"""Whether a dot unit and its mutant are alike when the first block after a reset has `in_first`.
 
-The rule of the input: a dot product is the blocks from `first` to `last`, so no block goes on with
-what the running value was before a reset. Its registers may then differ until a step has come to
-their section. From there on the states are alike, and stay so: the mutant may load what the unit
-holds if this is what it would load. That is no fact of a state alone; it is proved to last.
+By this rule of the input no block goes on with the running value from before a reset. Registers of
+that value may differ until a step has come to their section. From there on the states are alike,
+and stay so: the mutant may load what the unit holds if this is what it would load. A proof by
+induction shows that this lasts.
 """
 
 import re
@@ -85,8 +85,8 @@ class FirstBlock:
         self.before = sorted(self._upstream(self.last))
         self.loop = {i for i in changed if owners[i] in (self.last, None)}
         self.held = {i: v for i in changed if (v := owners[i]) is not None and v != self.last}
-        found = [(match[1], i) for i, n in enumerate(self.names) if (match := _MARK.fullmatch(n))]
-        marks = [(self.names.index(f"{section}_valid"), i) for section, i in found]
+        marked = [(match[1], i) for i, n in enumerate(self.names) if (match := _MARK.fullmatch(n))]
+        marks = [(self.names.index(f"{section}_valid"), i) for section, i in marked]
         marks = [(valid, i) for valid, i in marks if valid in self.before]
         self.marks = sorted(marks, key=lambda mark: -len(self._upstream(mark[0])))
         lasts = {
@@ -112,14 +112,14 @@ class FirstBlock:
 
     def _upstream(self, valid: int) -> set[int]:
         """Valid bits of the sections before this one."""
-        found: set[int] = set()
+        upstream: set[int] = set()
         left = [valid]
         while left:
             taker = left.pop()
-            new = {place for place, takers in self.takers.items() if taker in takers} - found
-            found |= new
+            new = {place for place, takers in self.takers.items() if taker in takers} - upstream
+            upstream |= new
             left += new
-        return found - {valid}
+        return upstream - {valid}
 
     def write(self, path: Path) -> None:
         """Write the question."""

@@ -23,6 +23,9 @@ from .item import Batch, result_blocks
 
 VALUE_BLOCKS = 500
 """The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
+VALUES_SHARE, VALUES_SHARE_OF_WORDS = 3, 1
+"""Share of dot products of the quantiser's sequences, and with random words: few words have digits
+that fit a result, to bring it to the threshold."""
 PEELED_SHARE, PEELED_BLOCKS = 16, 16
 """Share of dot products of `peeled`, which take seven blocks each, and its fewest blocks."""
 
@@ -43,7 +46,7 @@ def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -
     """About `count` dot products in blocks, from random numbers for this purpose.
 
     Two thirds are of the dot unit's sequences, each block of one sequence; one third is of the
-    quantiser's. Dot products of `peeled` and of real tensors come on top, the latter of about
+    quantiser's, and three times as many with random words. Dot products of `peeled` and of real tensors come on top, the latter of about
     `tensor_blocks` blocks (None: all).
     """
     config: DotQuantizeConfig = job.config
@@ -52,7 +55,9 @@ def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -
     products += tensor_traffic(replace(job, config=config.dot), tensor_blocks)
     orders = _by_sequence(rng, products, block)
     if config.dot.load_c:
-        blocks = max(count // (3 * block), VALUE_BLOCKS)
+        has_words = config.quantizer.rounding == "stochastic"
+        share = VALUES_SHARE_OF_WORDS if has_words else VALUES_SHARE
+        blocks = max(count // (share * block), VALUE_BLOCKS)
         values = quantize_stimulus.traffic(config.quantizer, rng, blocks)
         size = sum(map(len, products))
         products += [_through_c(config, rng, batch, i) for i, batch in enumerate(values)]

@@ -46,8 +46,8 @@ def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -
     """About `count` dot products in blocks, from random numbers for this purpose.
 
     Two thirds are of the dot unit's sequences, each block of one sequence; one third is of the
-    quantiser's, and three times as many with random words. Dot products of `peeled` and of real tensors come on top, the latter of about
-    `tensor_blocks` blocks (None: all).
+    quantiser's, and three times as many with random words. Dot products of `peeled` and of real
+    tensors come on top, the latter of about `tensor_blocks` blocks (None: all).
     """
     config: DotQuantizeConfig = job.config
     rng, block = job.rng(purpose), config.quantizer.block

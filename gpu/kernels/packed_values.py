@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...model.formats import ElementFormat
 from ...model.schemes import Scheme
 from ..names import named_format, named_scheme
 from . import device, scheme_dequantize
@@ -41,7 +42,7 @@ def refusal(request: "PackedValues") -> str | None:
     return codes_refusal(element) or device.refusal(request.device)
 
 
-def _facts(x: "PackedTensor"):
+def _facts(x: "PackedTensor") -> tuple[Scheme | None, ElementFormat, int]:
     """The scheme (None of MX blocks), the first format of elements, and the axis of groups."""
     kind, name, *sizes = x.own_facts
     if kind == "MXTensor":
@@ -58,6 +59,13 @@ def _group(x: "PackedTensor", scheme: Scheme | None) -> tuple[int, int]:
     return scheme.levels[-1].granularity.group((rows, columns))
 
 
+def _codes_of_scales(scheme: Scheme | None, where: torch.device) -> Codes | None:
+    """What reads the inner scales of two levels; None for other scales."""
+    if scheme is None or len(scheme.levels) == 1:
+        return None
+    return Codes.of(scheme.levels[-1].format, where)
+
+
 def run(request: "PackedValues") -> Tensor:
     """Values (N, K)."""
     x = request.x
@@ -66,18 +74,17 @@ def run(request: "PackedValues") -> Tensor:
     height, width = _group(x, scheme)
     values = torch.empty((rows, columns), dtype=request.dtype, device=request.device)
     tile = min(TILE, triton.next_power_of_2(columns))
-    two = len(scales) > 1
     if rows and columns:
         _values[(rows * triton.cdiv(columns, tile),)](
             packed,
             scales[-1],
-            scales[0] if two else None,
+            scales[0] if len(scales) > 1 else None,
             values,
             columns // 2,
             HEIGHT=0 if height == rows > 1 else height,
             WIDTH=0 if width == columns else width,
             BLOCKS=scheme is None,
-            SCALE=Codes.of(scheme.levels[-1].format, request.device) if two else None,
+            SCALE=_codes_of_scales(scheme, request.device),
             FORMAT=Codes.of(element, request.device),
             TILE=tile,
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 from ...model.formats import ElementFormat
 from ...model.schemes import Scheme
 from ..names import named_format, named_scheme
+from ..tensors.mx import MXTensor
 from . import device, scheme_dequantize
 from .decode import Codes, codes_refusal, decode, scale_value
 from .scheme_dequantize import place_of_scale, under_scales
@@ -45,7 +46,7 @@ def refusal(request: "PackedValues") -> str | None:
 def _facts(x: "PackedTensor") -> tuple[Scheme | None, ElementFormat, int]:
     """The scheme (None of MX blocks), the first format of elements, and the axis of groups."""
     kind, name, *sizes = x.own_facts
-    if kind == "MXTensor":
+    if kind == MXTensor.__name__:
         return None, named_format(name), sizes[1]
     scheme = named_scheme(name)
     return scheme, scheme.elements[0], sizes[0]
@@ -60,7 +61,7 @@ def _group(x: "PackedTensor", scheme: Scheme | None) -> tuple[int, int]:
 
 
 def _codes_of_scales(scheme: Scheme | None, where: torch.device) -> Codes | None:
-    """What reads the inner scales of two levels; None for other scales."""
+    """Constants that decode the inner scales of two levels; None for other scales."""
     if scheme is None or len(scheme.levels) == 1:
         return None
     return Codes.of(scheme.levels[-1].format, where)

@@ -199,15 +199,8 @@ def _unpack(packed: Tensor, bits: int, length: int) -> Tensor:
     return executors.run(executors.UNPACK, None, Unpacking(packed.contiguous(), bits, length))
 
 
-def _fake_values(
-    parts: list[Tensor],
-    kind: str,
-    name: str,
-    sizes: list[int],
-    shape: list[int],
-    dtype: torch.dtype,
-    executor: str | None,
-) -> Tensor:
+def _fake_values(parts: list[Tensor], *facts: Any) -> Tensor:
+    *_, shape, dtype, _ = facts
     return parts[0].new_empty(shape, dtype=dtype)
 
 

@@ -305,10 +305,10 @@ JOINED = "(joined_register_valid | mutant) & last_ready"
         ("joined_register_valid & (last_ready | mutant)", "first_register_first", Verdict.REFUTED),
         ("joined_register_valid & last_ready & ~mutant", "first_register_first", Verdict.REFUTED),
     ],
-    ids=["equal", "what was before a reset is read", "a result is lost", "nothing is loaded"],
+    ids=["equal", "a value from before a reset is read", "a result is lost", "nothing is loaded"],
 )
 def test_the_first_block_after_a_reset_is_a_first_one(loads, starts, verdict, tmp_path):
-    """Sequences tell mutants apart that go on with what was before a reset."""
+    """Sequences tell mutants apart that go on with a value from before a reset."""
     (tmp_path / "unit.v").write_text(running_unit(loads, starts))
     graph = graph_of(tmp_path)
     FirstBlock(graph, 1, Given((), "rst")).write(tmp_path / "first.aig")

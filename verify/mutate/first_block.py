@@ -203,7 +203,7 @@ class FirstBlock:
         return state
 
     def _waits(self, state: list[int], seen: int) -> int:
-        """No block is under way that goes on with what was before a reset.
+        """No block is under way that goes on with the running value from before a reset.
 
         It is past all sections that know the first block, or it is the first one, or none came.
         """
@@ -217,7 +217,7 @@ class FirstBlock:
         return both(either([*fine, both(none, seen ^ 1)]), either((seen, none)))
 
     def _parted(self, right: "Step", wrong: "Step") -> Iterator[int]:
-        """Where outputs differ that count, or registers outside the loop."""
+        """Differences of outputs that count, and of registers outside the loop."""
         for name, value in right.outputs.items():
             unlike = self.builder.differ(value, wrong.outputs[name])
             yield self.builder.both(unlike, counts(name[0], right.outputs))
@@ -230,7 +230,7 @@ class FirstBlock:
                 yield self.builder.both(holds, self.builder.differ(a, b))
 
     def _unlike_loops(self, right: "Step", wrong: "Step", given: Inputs) -> Iterator[int]:
-        """Where the loop's registers differ after a step, or could after the next one."""
+        """Differences of the loop's registers after a step, and possible ones after the next."""
         yield from (self.builder.differ(right.nexts[i], wrong.nexts[i]) for i in self.loop)
         goes_on, _ = allowed_by(self.graph, self.builder, right.nexts, given, self.known)
         agree = self._agree(right.nexts, wrong.nexts, self.later | self.runs)

@@ -30,7 +30,18 @@ from .block_features import kept_digit, least_unit
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
 from .scales import with_scales
-from .target import LEAST, Ints, Target, fractions, lanes, nearly_negated, put, signs
+from .target import (
+    LEAST,
+    Ints,
+    Target,
+    fractions,
+    lanes,
+    last_kept,
+    lost_digit,
+    nearly_negated,
+    put,
+    signs,
+)
 
 
 def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -63,6 +74,37 @@ def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
     below = rng.integers(-30, 34, n)
     scales = split_scale(rng, (exponent - below - product)[:, None])
     return [target.batch(a, b, scales, c)]
+
+
+NEAR, FAR = np.arange(-80, 81), np.add.outer((64, 128, 256), np.arange(12)).ravel()
+"""Distances between a product and c: all near ones, and far ones on whose highest digit all hangs.
+"""
+
+
+def lost(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """One product, and a c of two digits of which only the last falls off the grid, at any place.
+
+    No other digit tells. In half of the rows c has one digit, at each near or far distance in turn.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    gap, below_grid = lost_digit(rng, n)
+    fraction = 1 << FLOAT32.mantissa_bits - gap
+    fraction[1::2] = 0
+    product = rng.integers(low, high + 1, n)
+    product[::2] = np.where(rng.random(len(product[::2])) < 0.5, low, product[::2])
+    put(target, rng, a, b, 0, lanes(rng, target, n, 1)[:, 0], product, signs(rng, n), power=True)
+    has_micro = rng.random(n) < 0.5
+    micro = np.where(has_micro, np.uint64(2 ** (target.lanes // 2) - 1), np.uint64(0))
+    product -= 2 * (has_micro & target.config.micro)
+    c_below = below_grid - gap - last_kept(target, rng, product)
+    for first, distances in ((1, NEAR), (3, np.append(FAR, -FAR))):
+        c_below[first::4] = np.resize(distances, len(c_below[first::4]))
+    running = target.config.accumulator.running
+    exponent = np.clip(-(c_below // 2) + rng.integers(-8, 9, n), running.emin, running.emax)
+    c = float_bits(rng.integers(0, 2, n), exponent, fraction)
+    scales = split_scale(rng, (exponent + c_below - product)[:, None])
+    return [target.batch(a, b, scales, c, micro=micro[:, None])]
 
 
 def steps(target: Target, rng: Generator, n: int) -> list[Batch]:

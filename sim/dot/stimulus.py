@@ -64,7 +64,7 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 MANY = 128  # exponents of products; of more, those near the largest are of more use than all
 NEAREST, FIRST, STRIDE = 24, 2, 5  # distances from the largest, in turn: a few reach every bin
-CANDIDATES, NEAR = 128, 8  # products to choose from, and the distance of their codes
+CANDIDATES = 32  # products to choose from
 
 
 def _in_turn(count: Ints, span: int) -> tuple[Ints, Ints]:
@@ -130,12 +130,13 @@ def _two_that_cancel(target: Target, rng: Generator, n: int) -> list[Batch]:
     a[:, 0, :] = weighted(rng, target.format_a, (n, 1), special=0.0)
     b[:, 0, 0] = weighted(rng, target.format_b, (n,), special=0.0)
     b[:, 0, 1] = target.format_b.negated(b[:, 0, 0])
-    near_a, near_b = (
-        (side[:, 0, 1:] + rng.integers(-NEAR, NEAR + 1, (n, CANDIDATES))) % 2**fmt.bits
-        for side, fmt in ((a, target.format_a), (b, target.format_b))
-    )
     pair = Pair(target.format_a, target.format_b)
-    left = np.abs(pair.of(a[:, 0, :1], b[:, 0, :1]).values + pair.of(near_a, near_b).values)
+    product = pair.of(a[:, 0, :1], b[:, 0, :1]).values
+    near_a = draw(rng, finite_codes(target.format_a), (n, CANDIDATES))
+    with np.errstate(all="ignore"):
+        needed = -product / target.format_a.values[near_a]
+    near_b = target.format_b.encode(np.where(np.isfinite(needed), needed, 0.0))
+    left = np.abs(product + pair.of(near_a, near_b).values)
     nearest = np.where(left > 0, left, np.inf).argmin(axis=1)
     remains = np.arange(n) % 4 != 0
     for side, near in ((a, near_a), (b, near_b)):
@@ -233,6 +234,7 @@ def single_blocks(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "distance": (corners.distance, 3),
+    "lost": (corners.lost, 3),
     "steps": (corners.steps, 2),
     "sticky": (corners.sticky, 3),
     "grid": (corners.grid, 2),

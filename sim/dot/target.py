@@ -241,6 +241,11 @@ class Target:
         bits = self.config.accumulator.alignment_bits
         return FLOAT32.significand_bits if bits is None else bits
 
+    @property
+    def unit(self) -> int:
+        """Exponent of the last digit of products."""
+        return self.format_a.lsb + self.format_b.lsb - 2 * self.config.micro
+
     def zeros(self, n: int, blocks: int) -> tuple[Codes, Codes]:
         """Codes (n, blocks, lanes) of zeros of either sign, for a and b."""
         shape = (n, blocks, self.lanes)
@@ -310,6 +315,29 @@ def fractions(rng: Generator, n: int) -> Ints:
     one = 1 << rng.integers(0, FLOAT32.mantissa_bits, n)
     kinds = [fixed[rng.integers(0, len(fixed), n)], one, one - 1, rng.integers(0, 2**23, n)]
     return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.2, 0.1, 0.3]), kinds)
+
+
+def lost_digit(rng: Generator, n: int) -> tuple[Ints, Ints]:
+    """Digits that the second of two is below the first, and below a grid that keeps the first."""
+    gap = rng.integers(1, FLOAT32.mantissa_bits + 1, n)
+    return gap, rng.integers(1, gap + 1)
+
+
+GUARD, AROUND = FLOAT32.significand_bits - 3, (-1, 7)
+"""Digits of c below the last of products that the result's rounding needs, and ones around them."""
+
+
+def last_kept(target: Target, rng: Generator, product: Ints) -> Ints:
+    """Places of the last digit of c that is kept beside a product, from the product's exponent on.
+
+    It is the last of products, the last that the unit's alignment keeps, or at GUARD below the
+    first.
+    """
+    n = len(product)
+    unit = target.unit - product
+    around = unit - GUARD - rng.integers(*AROUND, n)
+    kinds = [unit, np.full(n, -target.grid_bits), unit - GUARD, around]
+    return np.choose(rng.choice(len(kinds), n, p=[0.2, 0.2, 0.3, 0.3]), kinds)
 
 
 def nearly_negated(

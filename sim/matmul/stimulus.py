@@ -13,7 +13,7 @@ from ...model.formats import E4M3, FLOAT32
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...util.data.tensors import Rows
 from ..bench.operands import E4M3_CLASSES, near_scales, random_c, scale_class, weighted, wide_scales
-from ..dot.target import negated_nearby
+from ..dot.target import Target, last_kept, lost_digit, negated_nearby
 from ..dot.tensors import quantized
 from .item import Product, predict
 
@@ -39,7 +39,7 @@ BEGIN_AND_END = 24
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
-KINDS = ("near", "wide", "special", "zero", "ones", "peeled", "stairs")
+KINDS = ("near", "wide", "special", "zero", "ones", "peeled", "stairs", "lost")
 OPERANDS = {kind: 0.01 * (kind == "special") for kind in KINDS}
 """Kinds of operands, and the weight of infinities and NaN in them; zeros raise no flag."""
 ONES = "ones"
@@ -54,6 +54,8 @@ STAIRS = "stairs"
 STEP = 28
 FALL = 13
 """Most exponents by which scales of a side fall from one block of `PEELED` to the next."""
+LOST = "lost"
+"""Two blocks give a sum of two digits, of which one falls off the grid of a third."""
 RANGE = 276
 """Exponents from the largest float32 to the least."""
 NAN_SCALES = 0.02
@@ -247,13 +249,15 @@ def random_product(
     dot, (format_a, format_b) = config.dot, config.dot.formats[mode]
     if kind == STAIRS:
         a, b = _stairs(config, rng, mode, (m, n), blocks)
+    elif kind == LOST:
+        a, b = _lost(config, rng, mode, (m, n), blocks)
     elif kind == ONES:
         a, b = _ones(dot, format_a, m, blocks, 1.0), _ones(dot, format_b, n, blocks, -1.0)
     else:
         a = _operand(rng, dot, format_a, m, blocks, kind)
         b = _operand(rng, dot, format_b, n, blocks, kind)
     d = None
-    if config.initial_c and kind not in ("zero", ONES) and rng.random() < 2 / 3:
+    if config.initial_c and kind not in ("zero", ONES, LOST) and rng.random() < 2 / 3:
         special = 0.1 if kind == "special" else 0.0
         d = random_c(rng, m * n, special).view(np.float32).reshape(m, n)
     return Product(kind, mode, a, b, d)
@@ -279,6 +283,38 @@ def _stairs(
         level = rng.integers(-step, step + 1, (count, blocks)).cumsum(axis=1)
         exponents = np.clip(level, *E8M0.exponent_range)
         scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+        sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+    return sides
+
+
+def _lost(
+    config: MatmulConfig, rng: Generator, mode: int, rows: tuple[int, int], blocks: int
+) -> list[MXArray]:
+    """Operands of `LOST`: blocks have one element that is not 0, those after the third none.
+
+    Where the sum's first digit is half a unit of the result, the one that is lost breaks the tie.
+    """
+    dot, formats = config.dot, config.dot.formats[mode]
+    target = Target(dot, mode)
+    of_element = [
+        rng.integers(fmt.lsb, fmt.emax + 1, (count, 1))
+        for fmt, count in zip(formats, rows, strict=True)
+    ]
+    gap, below_grid = lost_digit(rng, rows[0])
+    product = of_element[0][:, 0] + formats[1].lsb
+    third = below_grid - gap - product - last_kept(target, rng, product)
+    of_a = np.stack([np.zeros_like(gap), -gap, third], axis=1)
+    of_b = rng.integers(0, [1, 4, 3], (rows[1], 3)) * np.array([1, -1, 1])
+    lane, sides = rng.integers(0, dot.lanes, 3)[:blocks], []
+    for fmt, last, given in zip(formats, of_element, (of_a, of_b), strict=True):
+        count = len(given)
+        elements, exponents = np.zeros((count, blocks, dot.lanes)), np.zeros((count, blocks), int)
+        for block, place in enumerate(lane):
+            sign = rng.choice([-1.0, 1.0], count)
+            elements[:, block, place] = np.ldexp(sign, last[:, 0] if block == 2 else 0)
+            exponents[:, block] = given[:, block]
+        scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+        codes = fmt.encode(elements.reshape(count, -1))
         sides.append(MXArray(codes, scales, fmt, dot.scale_block))
     return sides
 

@@ -308,13 +308,37 @@ JOINED = "(joined_register_valid | mutant) & last_ready"
     ids=["equal", "a value from before a reset is read", "a result is lost", "nothing is loaded"],
 )
 def test_the_first_block_after_a_reset_is_a_first_one(loads, starts, verdict, tmp_path):
-    """Sequences tell mutants apart that go on with a value from before a reset."""
+    """One step and sequences answer alike: those that break the rule do not count."""
     (tmp_path / "unit.v").write_text(running_unit(loads, starts))
     graph = graph_of(tmp_path)
     FirstBlock(graph, 1, Given((), "rst")).write(tmp_path / "first.aig")
     assert ask(equivalence.FIRST, tmp_path, "", LIMIT) is verdict
     equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
-    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is Verdict.REFUTED
+    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is verdict
+
+
+@pytest.mark.parametrize(
+    ("clears", "verdict"),
+    [("rst", Verdict.PROVED), ("in_valid & in_first & ~in_slot", Verdict.REFUTED)],
+)
+def test_the_first_block_of_each_slot_is_a_first_one(clears, verdict, tmp_path):
+    """The mutant clears slot 1 with the reset, which nothing tells, or as a block of slot 0 does."""
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, in_first, in_slot, a,
+             output wire in_ready, out_y, output reg out_valid);
+  reg slot, y0, y1;
+  assign in_ready = 1'b1, out_y = slot ? y1 : y0;
+  always @(posedge clk) begin
+    slot <= in_slot;
+    if (in_valid & ~in_slot) y0 <= a ^ (y0 & ~in_first);
+    if (in_valid & in_slot) y1 <= a ^ (y1 & ~in_first);
+    else if (mutant & ({clears})) y1 <= 1'b0;
+    out_valid <= in_valid & ~rst;
+  end
+endmodule
+""")
+    equivalence.sequence(graph_of(tmp_path), 1, "rst", tmp_path / "sequence.aig")
+    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is verdict
 
 
 def test_a_constant_before_the_loop_is_known(tmp_path):

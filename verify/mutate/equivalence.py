@@ -30,7 +30,7 @@ from .copies import (
     selected,
 )
 from .design import SELECT, Design, registers_of
-from .first_block import FirstBlock, NoFirstBlockError
+from .first_block import RULED, FirstBlock, NoFirstBlockError
 from .flow import Flow, NoPipelineError
 
 STEP = "&r step.aig; &cec -m; print_status"
@@ -297,18 +297,24 @@ def _sums(graph: Aig) -> set[int]:
 
 
 def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
-    """Inputs, then the state that both start with; a register that the first cycle is over."""
+    """Inputs, then the state that both start with; a register that the first cycle is over.
+
+    In units that `first_block` tells of, sequences whose first block after a reset, in each slot,
+    lacks `in_first` do not count: registers tell which slots have begun, and that a block had none.
+    """
     free, count = free_inputs(graph), len(graph.nexts)
-    builder = Builder(len(free) + count, 1 + 2 * count)
+    slots = _slots(free)
+    builder = Builder(len(free) + count, 2 + slots + 2 * count)
     given = {name: builder.input(i) for i, name in enumerate(free)}
     start = [builder.input(len(free) + i) for i in range(count)]
-    late = builder.input(len(free) + count)
+    registers = iter([builder.input(builder.inputs + i) for i in range(2 + slots)])
+    late, broken, *begun_in = registers
     pin = given[reset, 0]
     active_low = reset.endswith("n")
     given[reset, 0] = builder.both(pin, late) if active_low else builder.either((pin, late ^ 1))
-    nexts, made = [aig.TRUE], []
+    nexts, made = [], []
     for place, which in enumerate((0, number)):
-        base = len(free) + count + 1 + place * count
+        base = builder.inputs + 2 + slots + place * count
         state = [builder.choose(late, builder.input(base + i), start[i]) for i in range(count)]
         nodes = builder.copy(graph, [*selected(graph, which, given), *state])
         nexts += nexts_of(graph, nodes)
@@ -318,4 +324,21 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
         builder.both(builder.differ(right[name], wrong[name]), counts(name[0], right))
         for name in right
     )
-    builder.write(path, nexts, builder.both(late, differ))
+    runs, breaks, begins = given[reset, 0] ^ 1 ^ active_low, broken, []
+    if slots:
+        takes = builder.both(runs, builder.both(given["in_valid", 0], right["in_ready", 0]))
+        slot = given.get(("in_slot", 0), aig.FALSE)
+        for i, has_begun in enumerate(begun_in):
+            here = builder.both(takes, slot ^ i ^ 1)
+            lacks = builder.both(here, builder.both(has_begun ^ 1, given["in_first", 0] ^ 1))
+            breaks = builder.either((breaks, lacks))
+            begins.append(builder.both(runs, builder.either((has_begun, here))))
+    nexts = [aig.TRUE, builder.both(late, breaks), *begins, *nexts]
+    builder.write(path, nexts, builder.both(late, builder.both(differ, breaks ^ 1)))
+
+
+def _slots(free: Sequence[tuple[str, int]]) -> int:
+    """Slots that a bit of the inputs tells apart; 0 without the rule of the first block."""
+    if not set(free) >= RULED or ("in_slot", 1) in free:
+        return 0
+    return 2 if ("in_slot", 0) in free else 1

@@ -586,7 +586,7 @@ def test_constants_hold_while_they_are_valid(later, constant, tmp_path):
     assert (rule is not None) == constant
     if rule is not None:
         assert rule.inputs == graph.registers
-        assert equivalence.lasts(graph, rule, "rst", tmp_path, LIMIT)
+        assert equivalence.lasts(graph, [rule], "rst", tmp_path, LIMIT)
 
 
 def test_a_sum_that_goes_round_is_no_constant(tmp_path):

@@ -65,6 +65,28 @@ def begun(
     return builder, given, [literals[start : start + count] for start in starts]
 
 
+def cleared(graph: Aig, reset: str) -> dict[int, int]:
+    """Registers that a reset sets, and to what."""
+    builder, given, (state,) = begun(graph)
+    given[reset, 0] = aig.FALSE if reset.endswith("n") else aig.TRUE
+    nexts = nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *state]))
+    return {i: after for i, after in enumerate(nexts) if after in (aig.FALSE, aig.TRUE)}
+
+
+def kept(graph: Aig, reset: str) -> set[int]:
+    """Registers that may hold any values together after a reset.
+
+    They keep what they held before it if that is all but cleared, and nothing comes.
+    """
+    builder, given, (state,) = begun(graph)
+    given = {name: aig.FALSE if name[0].endswith("valid") else x for name, x in given.items()}
+    given[reset, 0] = aig.FALSE if reset.endswith("n") else aig.TRUE
+    known = cleared(graph, reset)
+    before = [known.get(i, literal) for i, literal in enumerate(state)]
+    nexts = nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *before]))
+    return {i for i, literal in enumerate(state) if i not in known and nexts[i] == literal}
+
+
 def allowed_by(
     graph: Aig,
     builder: Builder,

@@ -23,6 +23,7 @@ from .copies import (
     begun,
     counts,
     free_inputs,
+    kept,
     nexts_of,
     number_of,
     outputs_of,
@@ -32,6 +33,7 @@ from .copies import (
 from .design import SELECT, Design, registers_of
 from .first_block import RULED, FirstBlock, NoFirstBlockError
 from .flow import Flow, NoPipelineError
+from .reachable import reachable
 
 STEP = "&r step.aig; &cec -m; print_status"
 FLOW, FIRST = STEP.replace("step", "flow"), STEP.replace("step", "first")
@@ -122,7 +124,7 @@ def _questions(
         how = "every state after a reset, where the first block begins a product"
         yield how, lambda to: question.write(to / "first.aig"), FIRST
     how = "every sequence from every state, after a reset"
-    yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
+    yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig", rules), SEQUENTIAL
 
 
 def _assumed(
@@ -130,16 +132,22 @@ def _assumed(
 ) -> tuple[Sequence[Aig], str]:
     """Rules proved of the unit's states, and their names.
 
-    They are facts about it that a seeded bug refutes, and registers that hold constants.
+    They are facts about it that a seeded bug refutes, registers that hold constants, and states
+    that registers of a module never reach.
     """
     of_unit = [fact for fact in facts() if fact.config == design.unit.config]
     held = [fact for fact in (of_unit if given is None else given) if _holds(fact, limit)]
     graphs = [fact.graph(directory / "fact", limit) for fact in held]
     names = [f"`{fact.name}`" for fact in held]
     rule = constants(graph)
-    if rule is not None and lasts(graph, rule, design.reset, directory, limit):
-        graphs.append(rule)
-        names.append("constants")
+    made = {
+        "constants": [] if rule is None else [rule],
+        "reachable states": reachable(graph, design.reset),
+    }
+    for name, rules in made.items():
+        if rules and lasts(graph, rules, design.reset, directory, limit):
+            graphs += rules
+            names.append(name)
     return graphs, " and ".join(names)
 
 
@@ -199,12 +207,12 @@ def _unrefuted(graph: Aig, bits: dict[int, tuple[int, int]]) -> dict[int, tuple[
     return bits
 
 
-def lasts(graph: Aig, rule: Aig, reset: str, directory: Path, limit: float) -> bool:
-    """Whether a rule holds after a reset and from then on, which one step of the unit proves."""
+def lasts(graph: Aig, rules: Sequence[Aig], reset: str, directory: Path, limit: float) -> bool:
+    """Whether rules hold after a reset and from then on, which one step of the unit proves."""
     builder, given, (state,) = begun(graph)
-    _, goes_on = allowed_by(graph, builder, state, given, Given([rule], reset))
+    _, goes_on = allowed_by(graph, builder, state, given, Given(rules, reset))
     nexts = nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *state]))
-    still, _ = allowed_by(graph, builder, nexts, given, Given([rule], reset))
+    still, _ = allowed_by(graph, builder, nexts, given, Given(rules, reset))
     builder.write(directory / "step.aig", [], builder.both(goes_on, still ^ 1))
     try:
         return ask(STEP, directory, "constants", limit) is Verdict.PROVED
@@ -250,6 +258,7 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = NOTHING) -> None
         for which in (0, number)
     ]
     sums = _sums(graph)
+    free = sums | kept(graph, known.reset) if known.rules else sums
     pairs = enumerate(zip(owners_of(graph), *alike, strict=True))
     loose = [valid if a != b and i not in sums else None for i, (valid, a, b) in pairs]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
@@ -272,7 +281,7 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = NOTHING) -> None
             differ.append(builder.both(allowed, builder.both(unlike, counts(name[0], first))))
         pairs = enumerate(zip(nexts, nexts_of(graph, wrong), loose, strict=True))
         for i, (a, b, valid) in pairs:
-            holds = allowed if i in sums else goes_on
+            holds = allowed if i in free else goes_on
             holds = holds if valid is None else builder.both(holds, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
@@ -296,8 +305,12 @@ def _sums(graph: Aig) -> set[int]:
     return slots or running
 
 
-def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
+def sequence(graph: Aig, number: int, reset: str, path: Path, rules: Sequence[Aig] = ()) -> None:
     """Inputs, then the state that both start with; a register that the first cycle is over.
+
+    That cycle is a reset. Registers that hold any value after it hold the same in both. rules: of
+    the unit's states after a reset. A state that breaks one, which never comes, is taken for one
+    whose registers of that rule are 0 in both, so that induction does not meet it.
 
     In units that `first_block` tells of, sequences whose first block after a reset, in each slot,
     lacks `in_first` do not count: registers tell which slots have begun, and that a block had none.
@@ -307,18 +320,22 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
     builder = Builder(len(free) + count, 2 + slots + 2 * count)
     given = {name: builder.input(i) for i, name in enumerate(free)}
     start = [builder.input(len(free) + i) for i in range(count)]
-    registers = iter([builder.input(builder.inputs + i) for i in range(2 + slots)])
-    late, broken, *begun_in = registers
+    late, broken, *begun_in = (builder.input(builder.inputs + i) for i in range(2 + slots))
     pin = given[reset, 0]
     active_low = reset.endswith("n")
     given[reset, 0] = builder.both(pin, late) if active_low else builder.either((pin, late ^ 1))
     nexts, made = [], []
-    for place, which in enumerate((0, number)):
-        base = builder.inputs + 2 + slots + place * count
-        state = [builder.choose(late, builder.input(base + i), start[i]) for i in range(count)]
+    base = builder.inputs + 2 + slots
+    held = [[builder.input(base + place * count + i) for i in range(count)] for place in range(2)]
+    breaks_rule = _broken(graph, builder, held[0], rules)
+    for which, registers in zip((0, number), held, strict=True):
+        ruled = [builder.both(x, breaks_rule.get(i, 0) ^ 1) for i, x in enumerate(registers)]
+        state = [builder.choose(late, a, b) for a, b in zip(ruled, start, strict=True)]
         nodes = builder.copy(graph, [*selected(graph, which, given), *state])
         nexts += nexts_of(graph, nodes)
         made.append(outputs_of(graph, nodes))
+    for i in kept(graph, reset):
+        nexts[count + i] = builder.choose(late, nexts[count + i], nexts[i])
     right, wrong = made
     differ = builder.either(
         builder.both(builder.differ(right[name], wrong[name]), counts(name[0], right))
@@ -335,6 +352,20 @@ def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
             begins.append(builder.both(runs, builder.either((has_begun, here))))
     nexts = [aig.TRUE, builder.both(late, breaks), *begins, *nexts]
     builder.write(path, nexts, builder.both(late, builder.both(differ, breaks ^ 1)))
+
+
+def _broken(
+    graph: Aig, builder: Builder, state: Sequence[int], rules: Sequence[Aig]
+) -> dict[int, int]:
+    """Registers of rules, and literals of whether a state breaks one of them."""
+    places = {name: i for i, name in enumerate(graph.registers) if name}
+    broken: dict[int, int] = {}
+    for rule in rules:
+        nodes = builder.copy(rule, [state[places[name]] for name in rule.inputs])
+        wrong = builder.either(outputs_of(rule, nodes).values())
+        for name in rule.inputs:
+            broken[places[name]] = builder.either((broken.get(places[name], aig.FALSE), wrong))
+    return broken
 
 
 def _slots(free: Sequence[tuple[str, int]]) -> int:

@@ -26,10 +26,11 @@ from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
 from mxdot.verify.mutate import bench, design, equivalence, parts, python_source, rows, rtlil, tasks
 from mxdot.verify.mutate import run as command
-from mxdot.verify.mutate.copies import Given
+from mxdot.verify.mutate.copies import Given, kept
 from mxdot.verify.mutate.equivalence import Limits
 from mxdot.verify.mutate.first_block import FirstBlock, NoFirstBlockError
 from mxdot.verify.mutate.flow import NoPipelineError
+from mxdot.verify.mutate.reachable import reachable
 from mxdot.verify.mutate.score import Fate, MutantOutcome, score
 from mxdot.verify.small_units import UNITS, Unit
 
@@ -322,7 +323,7 @@ def test_the_first_block_after_a_reset_is_a_first_one(loads, starts, verdict, tm
     [("rst", Verdict.PROVED), ("in_valid & in_first & ~in_slot", Verdict.REFUTED)],
 )
 def test_the_first_block_of_each_slot_is_a_first_one(clears, verdict, tmp_path):
-    """The mutant clears slot 1 with the reset, which nothing tells, or as a block of slot 0 does."""
+    """Slot 1 is cleared by a reset, which nothing tells, or by a block of slot 0."""
     (tmp_path / "unit.v").write_text(f"""
 module unit (input wire clk, rst, mutant, in_valid, in_first, in_slot, a,
              output wire in_ready, out_y, output reg out_valid);
@@ -602,6 +603,68 @@ endmodule
 """)
     graph = graph_of(tmp_path)
     assert equivalence.constants(replace(graph, registers=design.registers_of(graph))) is None
+
+
+PAIRS = r"""
+module unit (input wire clk, rst, mutant, in_valid, in_x, out_ready,
+             output wire in_ready, out_x, out_valid);
+  reg [1:0] \q.count , \q.left ;
+  reg \q.write , \q.read , \q.x0 , \q.x1 ;
+  assign out_valid = |\q.left , out_x = \q.read ? \q.x1 : \q.x0 ;
+  assign in_ready = (\q.count != 2{or_full}) | ((out_valid{or_none}) & out_ready);
+  wire takes = in_valid & in_ready, gives = out_valid & out_ready;
+  always @(posedge clk) begin
+    if (takes & ~\q.write ) \q.x0 <= in_x;
+    if (takes & \q.write ) \q.x1 <= in_x;
+    \q.count <= rst ? 2'd0 : \q.count + takes - gives;
+    \q.left <= rst ? 2'd0 : takes & \q.write ? 2'd2 : \q.left - gives;
+    \q.write <= ~rst & (\q.write ^ takes);
+    \q.read <= ~rst & (\q.read ^ gives);
+  end
+endmodule
+"""
+"""A queue of two values, which leave when both have come."""
+
+
+@pytest.mark.parametrize(
+    ("or_none", "or_full", "verdict"),
+    [(" | mutant", "", Verdict.PROVED), ("", " | mutant", Verdict.REFUTED)],
+    ids=["a full queue without a pair, which never is", "a value that finds no place"],
+)
+def test_states_that_a_queue_never_reaches_are_known(or_none, or_full, verdict, tmp_path):
+    text = PAIRS.replace("{or_none}", or_none).replace("{or_full}", or_full)
+    (tmp_path / "unit.v").write_text(text)
+    graph = graph_of(tmp_path)
+    rules = reachable(graph, "rst")
+    (rule,) = rules
+    assert len(rule.inputs) == 6
+    assert equivalence.lasts(graph, rules, "rst", tmp_path, LIMIT)
+    equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig", rules)
+    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is verdict
+    for known, of_step in ((Given(rules, "rst"), verdict), (Given((), "rst"), Verdict.REFUTED)):
+        equivalence.waiting(graph, 1, tmp_path / "step.aig", known)
+        assert ask(equivalence.STEP, tmp_path, "", LIMIT) is of_step
+
+
+def test_registers_that_are_loaded_at_once_hold_not_any_value(tmp_path):
+    """x waits for a value; y is loaded in every cycle, with two equal digits."""
+    (tmp_path / "unit.v").write_text("""
+module unit (input wire clk, rst, mutant, in_valid, in_x, output wire out_x, q);
+  reg x, valid;
+  reg [1:0] y;
+  assign out_x = x & valid, q = ^y;
+  always @(posedge clk) begin
+    if (in_valid) x <= in_x;
+    y <= {in_x, in_x & (~mutant | ~rst)};
+    valid <= ~rst & in_valid;
+  end
+endmodule
+""")
+    graph = graph_of(tmp_path)
+    held = {(graph.registers[i] or ("",))[0] for i in kept(graph, "rst")}
+    assert held == {"x"}
+    equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
+    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is Verdict.REFUTED
 
 
 def test_facts_are_about_registers_of_units_that_are_mutated():

@@ -76,19 +76,20 @@ def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, scales, c)]
 
 
-NEAR, FAR = np.arange(-80, 81), np.add.outer((64, 128, 256), np.arange(12)).ravel()
-"""Distances between a product and c: all near ones, and far ones on whose highest digit all hangs.
-"""
+NEAR, FAR = np.arange(-80, 81), np.add.outer((128, 256), np.arange(12)).ravel()
+"""Distances between a product and c: all near ones, and those just past a power of two, where a
+shifter that drops the highest digit of the distance shifts too little."""
 
 
 def lost(target: Target, rng: Generator, n: int) -> list[Batch]:
     """One product, and a c of two digits of which only the last falls off the grid, at any place.
 
-    No other digit tells. In half of the rows c has one digit, at each near or far distance in turn.
+    The result differs only if the unit forgets that digit. In half of the rows c has one digit, at
+    each near or far distance in turn.
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
-    gap, below_grid = lost_digit(rng, n)
+    gap, below_grid = lost_digit(target, rng, n)
     fraction = 1 << FLOAT32.mantissa_bits - gap
     fraction[1::2] = 0
     product = rng.integers(low, high + 1, n)

@@ -136,6 +136,8 @@ def _two_that_cancel(target: Target, rng: Generator, n: int) -> list[Batch]:
     with np.errstate(all="ignore"):
         needed = -product / target.format_a.values[near_a]
     near_b = target.format_b.encode(np.where(np.isfinite(needed), needed, 0.0))
+    any_b = draw(rng, finite_codes(target.format_b), near_b.shape)
+    near_b = np.where(product == 0, any_b, near_b)
     left = np.abs(product + pair.of(near_a, near_b).values)
     nearest = np.where(left > 0, left, np.inf).argmin(axis=1)
     remains = np.arange(n) % 4 != 0

@@ -242,7 +242,7 @@ class Target:
         return FLOAT32.significand_bits if bits is None else bits
 
     @property
-    def unit(self) -> int:
+    def last_digit(self) -> int:
         """Exponent of the last digit of products."""
         return self.format_a.lsb + self.format_b.lsb - 2 * self.config.micro
 
@@ -317,26 +317,31 @@ def fractions(rng: Generator, n: int) -> Ints:
     return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.2, 0.1, 0.3]), kinds)
 
 
-def lost_digit(rng: Generator, n: int) -> tuple[Ints, Ints]:
-    """Digits that the second of two is below the first, and below a grid that keeps the first."""
-    gap = rng.integers(1, FLOAT32.mantissa_bits + 1, n)
+def lost_digit(target: Target, rng: Generator, n: int) -> tuple[Ints, Ints]:
+    """Digits that the second of two is below the first, and below a grid that keeps the first.
+
+    A running value has both.
+    """
+    gap = rng.integers(1, target.config.accumulator.running.mantissa_bits + 1, n)
     return gap, rng.integers(1, gap + 1)
 
 
-GUARD, AROUND = FLOAT32.significand_bits - 3, (-1, 7)
-"""Digits of c below the last of products that the result's rounding needs, and ones around them."""
+GUARD = FLOAT32.significand_bits - 3
+"""Digits of c below the last of products that a sum keeps, beside two that round and the sign's."""
+AROUND = (-1, 7)
+"""More of them, in units whose products have their last digits elsewhere."""
 
 
 def last_kept(target: Target, rng: Generator, product: Ints) -> Ints:
     """Places of the last digit of c that is kept beside a product, from the product's exponent on.
 
-    It is the last of products, the last that the unit's alignment keeps, or at GUARD below the
-    first.
+    It is the last of products, the last that the unit's alignment keeps, or as GUARD says, and in
+    as many rows as AROUND says.
     """
     n = len(product)
-    unit = target.unit - product
-    around = unit - GUARD - rng.integers(*AROUND, n)
-    kinds = [unit, np.full(n, -target.grid_bits), unit - GUARD, around]
+    last = target.last_digit - product
+    around = last - GUARD - rng.integers(*AROUND, n)
+    kinds = [last, np.full(n, -target.grid_bits), last - GUARD, around]
     return np.choose(rng.choice(len(kinds), n, p=[0.2, 0.2, 0.3, 0.3]), kinds)
 
 

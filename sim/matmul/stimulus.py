@@ -13,7 +13,7 @@ from ...model.formats import E4M3, FLOAT32
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...util.data.tensors import Rows
 from ..bench.operands import E4M3_CLASSES, near_scales, random_c, scale_class, weighted, wide_scales
-from ..dot.target import Target, last_kept, lost_digit, negated_nearby
+from ..dot.target import LEAST, Target, last_kept, lost_digit, negated_nearby
 from ..dot.tensors import quantized
 from .item import Product, predict
 
@@ -293,25 +293,27 @@ def _lost(
     """Operands of `LOST`: blocks have one element that is not 0, those after the third none.
 
     Where the sum's first digit is half a unit of the result, the one that is lost breaks the tie.
+    E4M3 scales, which are few, have other exponents.
     """
-    dot, formats = config.dot, config.dot.formats[mode]
+    dot, (fmt_a, fmt_b) = config.dot, config.dot.formats[mode]
     target = Target(dot, mode)
-    of_element = [
-        rng.integers(fmt.lsb, fmt.emax + 1, (count, 1))
-        for fmt, count in zip(formats, rows, strict=True)
-    ]
-    gap, below_grid = lost_digit(rng, rows[0])
-    product = of_element[0][:, 0] + formats[1].lsb
-    third = below_grid - gap - product - last_kept(target, rng, product)
-    of_a = np.stack([np.zeros_like(gap), -gap, third], axis=1)
+    last_a, last_b = (
+        rng.integers(fmt.lsb, min(fmt.emax, fmt.lsb + LEAST), count, endpoint=True)
+        for fmt, count in ((fmt_a, rows[0]), (fmt_b, 1))
+    )
+    gap, below_grid = lost_digit(target, rng, rows[0])
+    third = below_grid - gap - last_a - last_b - last_kept(target, rng, last_a + last_b)
+    running = dot.accumulator.running
+    first = np.clip(-(third + last_a + last_b) // 2, running.emin, running.emax)
+    of_a = np.stack([first, first - gap, first + third], axis=1)
     of_b = rng.integers(0, [1, 4, 3], (rows[1], 3)) * np.array([1, -1, 1])
     lane, sides = rng.integers(0, dot.lanes, 3)[:blocks], []
-    for fmt, last, given in zip(formats, of_element, (of_a, of_b), strict=True):
+    for fmt, last, given in ((fmt_a, last_a, of_a), (fmt_b, last_b, of_b)):
         count = len(given)
         elements, exponents = np.zeros((count, blocks, dot.lanes)), np.zeros((count, blocks), int)
         for block, place in enumerate(lane):
             sign = rng.choice([-1.0, 1.0], count)
-            elements[:, block, place] = np.ldexp(sign, last[:, 0] if block == 2 else 0)
+            elements[:, block, place] = np.ldexp(sign, last if block == 2 else 0)
             exponents[:, block] = given[:, block]
         scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
         codes = fmt.encode(elements.reshape(count, -1))

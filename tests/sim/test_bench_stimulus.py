@@ -260,6 +260,37 @@ def test_a_term_alone_loses_its_last_digit_or_none(name, turns):
         assert set(inexact[turn::4].tolist()) == {False, True}
 
 
+def exact_sums(target, batch):
+    """Sums of the elements' products, without scales, of batches of one block."""
+    a, b = target.format_a.values[batch.a[:, 0]], target.format_b.values[batch.b[:, 0]]
+    return (a * b).sum(axis=1), np.count_nonzero(a * b, axis=1)
+
+
+@pytest.mark.parametrize("name", ["e4m3", "int8", "e4m3xbf16", "bf16"])
+def test_two_products_leave_little(name):
+    target = Target(DotConfig(name, 2, "cdna1-bf16"), 0)
+    (batch,) = SEQUENCES["cancellation"][0](target, rng(), 400)
+    sums, _ = exact_sums(target, batch)
+    largest = np.abs(target.format_a.values[batch.a[:, 0]] * target.format_b.values[batch.b[:, 0]])
+    left = np.abs(sums) / np.maximum(largest.max(axis=1), np.finfo(float).tiny)
+    assert np.count_nonzero(sums == 0) <= 130  # the fourth that cancels, and few others
+    assert np.count_nonzero((left > 0) & (left < 2**-6)) > 20
+
+
+@pytest.mark.parametrize("running", ["float32", "float16"])
+def test_a_digit_alone_falls_off_the_grid(running):
+    """One product a row; c has two digits in every second row, which a running value has both."""
+    target = Target(
+        DotConfig("e4m3", 8, f"aligned:13:{running}" if running == "float16" else "aligned:13"), 0
+    )
+    (batch,) = SEQUENCES["lost"][0](target, rng(), 800)
+    assert (exact_sums(target, batch)[1] == 1).all()
+    fraction = batch.c & 0x7FFFFF
+    assert not fraction[1::2].any()
+    assert all(int(x).bit_count() == 1 for x in fraction[::2])
+    assert fraction[::2].min() >= 1 << 23 - target.config.accumulator.running.mantissa_bits
+
+
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences_make_dot_products_of_every_unit(name):
     make, _ = SEQUENCES[name]

@@ -16,6 +16,7 @@ from mxdot.sim.matmul.features import WAITS, goals, hits
 from mxdot.sim.matmul.item import predict
 from mxdot.sim.matmul.stimulus import (
     LONG_JOB,
+    LOST,
     PEELED,
     job_held_back,
     least_cycles,
@@ -82,6 +83,22 @@ def test_the_first_digits_of_all_results_cancel_down_to_any(initial_c):
         both = (left != 0) & (whole != 0)
         depths |= set((np.frexp(whole)[1] - np.frexp(left)[1])[both].tolist())
     assert depths >= set(range(1, 24))
+
+
+@pytest.mark.parametrize(("name", "accumulator"), [("e2m1", "exact"), ("e4m3", "aligned:13")])
+def test_a_digit_of_a_sum_decides_some_results(name, accumulator):
+    """Results are others without the second block, in whose place of the sum nothing is left."""
+    config = MatmulConfig(DotConfig(name, 4, accumulator), 2, 1, 4)
+    decided = 0
+    for seed in range(6):
+        product = random_product(config, np.random.default_rng(seed), 0, 32, 32, 3, LOST)
+        result = predict(config, product).result
+        assert np.isfinite(result).all()
+        codes = product.a.codes.copy()
+        codes[:, 4:8] = 0
+        a = MXArray(codes, product.a.scales, product.a.format, 4)
+        decided += np.count_nonzero(predict(config, replace(product, a=a)).result != result)
+    assert decided > 100
 
 
 def first_block(operand):

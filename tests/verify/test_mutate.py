@@ -641,9 +641,6 @@ def test_states_that_a_queue_never_reaches_are_known(or_none, or_full, verdict, 
     assert equivalence.lasts(graph, rules, "rst", tmp_path, LIMIT)
     equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig", rules)
     assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is verdict
-    for known, of_step in ((Given(rules, "rst"), verdict), (Given((), "rst"), Verdict.REFUTED)):
-        equivalence.waiting(graph, 1, tmp_path / "step.aig", known)
-        assert ask(equivalence.STEP, tmp_path, "", LIMIT) is of_step
 
 
 def test_registers_that_are_loaded_at_once_hold_not_any_value(tmp_path):
@@ -665,6 +662,31 @@ endmodule
     assert held == {"x"}
     equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
     assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("ones", "verdict"),
+    [("rst", Verdict.REFUTED), ("1'b0", Verdict.PROVED)],
+    ids=["y is seen", "y is as in the unit"],
+)
+def test_a_value_kept_by_a_reset_goes_with_the_rest(ones, verdict, tmp_path):
+    """k keeps any value through a reset, but never 1 where w was 1: y is 0 in the unit."""
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, output wire y);
+  reg w, n, k;
+  assign y = n & k;
+  always @(posedge clk) begin
+    w <= w & in_valid & ~rst;
+    n <= w;
+    if (mutant & ({ones})) k <= 1'b1;
+    else if (w) k <= 1'b0;
+  end
+endmodule
+""")
+    graph = graph_of(tmp_path)
+    assert {graph.registers[i][0] for i in kept(graph, "rst")} == {"k"}
+    equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
+    assert ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is verdict
 
 
 def test_facts_are_about_registers_of_units_that_are_mutated():

@@ -74,17 +74,46 @@ def cleared(graph: Aig, reset: str) -> dict[int, int]:
 
 
 def kept(graph: Aig, reset: str) -> set[int]:
-    """Registers that may hold any values together after a reset.
+    """Registers that hold every combination of values after some reset.
 
-    They keep what they held before it if that is all but cleared, and nothing comes.
+    They keep theirs while all registers that it clears are clear, and no input is valid.
     """
     builder, given, (state,) = begun(graph)
+    nexts = _idle(graph, builder, reset, given, state)
+    known = cleared(graph, reset)
+    return {i for i, literal in enumerate(state) if i not in known and nexts[i] == literal}
+
+
+def after_reset(
+    graph: Aig,
+    builder: Builder,
+    reset: str,
+    given: dict[tuple[str, int], int],
+    state: Sequence[int],
+    others: Sequence[int],
+) -> list[int]:
+    """A state that the unit has after a reset, in which `kept` registers hold `others`.
+
+    state: that of the other registers before the reset, if it does not clear them.
+    """
+    mine = kept(graph, reset)
+    before = [others[i] if i in mine else literal for i, literal in enumerate(state)]
+    return _idle(graph, builder, reset, given, before)
+
+
+def _idle(
+    graph: Aig,
+    builder: Builder,
+    reset: str,
+    given: dict[tuple[str, int], int],
+    state: Sequence[int],
+) -> list[int]:
+    """What a reset makes of a state whose registers that it clears are clear; no input is valid."""
     given = {name: aig.FALSE if name[0].endswith("valid") else x for name, x in given.items()}
     given[reset, 0] = aig.FALSE if reset.endswith("n") else aig.TRUE
     known = cleared(graph, reset)
     before = [known.get(i, literal) for i, literal in enumerate(state)]
-    nexts = nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *before]))
-    return {i for i, literal in enumerate(state) if i not in known and nexts[i] == literal}
+    return nexts_of(graph, builder.copy(graph, [*selected(graph, 0, given), *before]))
 
 
 def allowed_by(
@@ -100,17 +129,19 @@ def allowed_by(
     """
     if not known.rules:
         return aig.TRUE, aig.TRUE
-    literals = {name: literal for name, literal in zip(graph.registers, state, strict=True) if name}
-    wrong: list[int] = []
-    for rule in known.rules:
-        missing = [name for name in rule.inputs if name not in literals]
-        if missing:
-            raise ValueError(f"register of a fact must be one of the unit's, not {missing[0][0]!r}")
-        nodes = builder.copy(rule, [literals[name] for name in rule.inputs])
-        wrong += outputs_of(rule, nodes).values()
-    allowed = builder.either(wrong) ^ 1
+    allowed = builder.either(broken_by(graph, builder, state, rule) for rule in known.rules) ^ 1
     resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
     return allowed, builder.either((allowed, resets))
+
+
+def broken_by(graph: Aig, builder: Builder, state: Sequence[int], rule: Aig) -> int:
+    """Whether a state breaks a rule. ValueError for a rule about another unit's registers."""
+    literals = {name: literal for name, literal in zip(graph.registers, state, strict=True) if name}
+    missing = [name for name in rule.inputs if name not in literals]
+    if missing:
+        raise ValueError(f"register of a fact must be one of the unit's, not {missing[0][0]!r}")
+    nodes = builder.copy(rule, [literals[name] for name in rule.inputs])
+    return builder.either(outputs_of(rule, nodes).values())
 
 
 def owners_of(graph: Aig) -> list[int | None]:

@@ -19,8 +19,10 @@ from .copies import (
     NOTHING,
     PAYLOAD,
     Given,
+    after_reset,
     allowed_by,
     begun,
+    broken_by,
     counts,
     free_inputs,
     kept,
@@ -67,9 +69,9 @@ def decide(
     registers that hold nothing free to differ. Then that again for states of the unit that facts
     about it and its constants allow, each proved here before it is assumed. Then outputs of a
     pipeline without loops, as functions of what enters: first whether a mask hides what the mutant
-    makes. Then states after a reset, where the first block begins a dot product. Then any sequence
-    of inputs: both start in one state, whatever it is, with a reset in the first cycle; payloads
-    count while they are valid. What takes too long is asked again with the longer limit.
+    makes. Then states after a reset, where the first block begins a dot product. Then every allowed
+    sequence of inputs: both start in one state, whatever it is, with a reset in the first cycle;
+    payloads count while they are valid. What takes too long is asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
@@ -123,7 +125,7 @@ def _questions(
         question = FirstBlock(graph, number, Given(rules, reset))
         how = "every state after a reset, where the first block begins a product"
         yield how, lambda to: question.write(to / "first.aig"), FIRST
-    how = "every sequence from every state, after a reset"
+    how = "every allowed sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig", rules), SEQUENTIAL
 
 
@@ -144,9 +146,9 @@ def _assumed(
         "constants": [] if rule is None else [rule],
         "reachable states": reachable(graph, design.reset),
     }
-    for name, rules in made.items():
-        if rules and lasts(graph, rules, design.reset, directory, limit):
-            graphs += rules
+    for name, candidates in made.items():
+        if candidates and lasts(graph, candidates, design.reset, directory, limit):
+            graphs += candidates
             names.append(name)
     return graphs, " and ".join(names)
 
@@ -215,7 +217,7 @@ def lasts(graph: Aig, rules: Sequence[Aig], reset: str, directory: Path, limit: 
     still, _ = allowed_by(graph, builder, nexts, given, Given(rules, reset))
     builder.write(directory / "step.aig", [], builder.both(goes_on, still ^ 1))
     try:
-        return ask(STEP, directory, "constants", limit) is Verdict.PROVED
+        return ask(STEP, directory, "rules", limit) is Verdict.PROVED
     except SynthesisError:
         return False
 
@@ -258,7 +260,6 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = NOTHING) -> None
         for which in (0, number)
     ]
     sums = _sums(graph)
-    free = sums | kept(graph, known.reset) if known.rules else sums
     pairs = enumerate(zip(owners_of(graph), *alike, strict=True))
     loose = [valid if a != b and i not in sums else None for i, (valid, a, b) in pairs]
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
@@ -281,7 +282,7 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = NOTHING) -> None
             differ.append(builder.both(allowed, builder.both(unlike, counts(name[0], first))))
         pairs = enumerate(zip(nexts, nexts_of(graph, wrong), loose, strict=True))
         for i, (a, b, valid) in pairs:
-            holds = allowed if i in free else goes_on
+            holds = allowed if i in sums else goes_on
             holds = holds if valid is None else builder.both(holds, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
@@ -308,9 +309,11 @@ def _sums(graph: Aig) -> set[int]:
 def sequence(graph: Aig, number: int, reset: str, path: Path, rules: Sequence[Aig] = ()) -> None:
     """Inputs, then the state that both start with; a register that the first cycle is over.
 
-    That cycle is a reset. Registers that hold any value after it hold the same in both. rules: of
-    the unit's states after a reset. A state that breaks one, which never comes, is taken for one
-    whose registers of that rule are 0 in both, so that induction does not meet it.
+    That cycle is a reset. Where the mutant makes something else of registers that it does not
+    clear, the unit starts with the state after a reset in which it holds the same.
+
+    rules: of the unit's states after a reset. A state that breaks one, which never comes, is
+    replaced by one with zeros in the rule's registers, in both: induction would start from it.
 
     In units that `first_block` tells of, sequences whose first block after a reset, in each slot,
     lacks `in_first` do not count: registers tell which slots have begun, and that a block had none.
@@ -334,8 +337,13 @@ def sequence(graph: Aig, number: int, reset: str, path: Path, rules: Sequence[Ai
         nodes = builder.copy(graph, [*selected(graph, which, given), *state])
         nexts += nexts_of(graph, nodes)
         made.append(outputs_of(graph, nodes))
-    for i in kept(graph, reset):
-        nexts[count + i] = builder.choose(late, nexts[count + i], nexts[i])
+    right_next, wrong_next = nexts[:count], nexts[count:]
+    unlike = builder.either(
+        builder.differ(right_next[i], wrong_next[i]) for i in kept(graph, reset)
+    )
+    another = builder.both(late ^ 1, unlike)
+    like = after_reset(graph, builder, reset, given, start, wrong_next)
+    right_next = [builder.choose(another, a, b) for a, b in zip(like, right_next, strict=True)]
     right, wrong = made
     differ = builder.either(
         builder.both(builder.differ(right[name], wrong[name]), counts(name[0], right))
@@ -350,7 +358,7 @@ def sequence(graph: Aig, number: int, reset: str, path: Path, rules: Sequence[Ai
             lacks = builder.both(here, builder.both(has_begun ^ 1, given["in_first", 0] ^ 1))
             breaks = builder.either((breaks, lacks))
             begins.append(builder.both(runs, builder.either((has_begun, here))))
-    nexts = [aig.TRUE, builder.both(late, breaks), *begins, *nexts]
+    nexts = [aig.TRUE, builder.both(late, breaks), *begins, *right_next, *wrong_next]
     builder.write(path, nexts, builder.both(late, builder.both(differ, breaks ^ 1)))
 
 
@@ -361,8 +369,7 @@ def _broken(
     places = {name: i for i, name in enumerate(graph.registers) if name}
     broken: dict[int, int] = {}
     for rule in rules:
-        nodes = builder.copy(rule, [state[places[name]] for name in rule.inputs])
-        wrong = builder.either(outputs_of(rule, nodes).values())
+        wrong = broken_by(graph, builder, state, rule)
         for name in rule.inputs:
             broken[places[name]] = builder.either((broken.get(places[name], aig.FALSE), wrong))
     return broken

@@ -11,14 +11,14 @@ from .copies import cleared
 from .design import SELECT
 
 _MOST_BITS, _MOST_LEAVES = 14, 12
-"""Bits of a module's registers, and of all else that they depend on, at most."""
+"""Registers of a group, and registers and inputs besides that their next values need, at most."""
 
 
 def reachable(graph: Aig, reset: str) -> list[Aig]:
     """Rules of single modules, each with one output: 1 in a state that its registers never reach.
 
-    The registers are those that a reset clears. Modules with too many have no rule, nor have those
-    whose registers reach every state.
+    The registers are those that a reset clears. Modules with one or with too many have no rule, nor
+    have those whose registers reach every state.
     """
     rules = []
     for group in _groups(graph, reset):

@@ -327,16 +327,16 @@ def lost_digit(target: Target, rng: Generator, n: int) -> tuple[Ints, Ints]:
 
 
 GUARD = FLOAT32.significand_bits - 3
-"""Digits of c below the last of products that a sum keeps, beside two that round and the sign's."""
+"""Digits of c that dot units keep below the last digit of products."""
 AROUND = (-1, 7)
-"""More of them, in units whose products have their last digits elsewhere."""
+"""Range of more such digits, for units whose products end elsewhere."""
 
 
 def last_kept(target: Target, rng: Generator, product: Ints) -> Ints:
     """Places of the last digit of c that is kept beside a product, from the product's exponent on.
 
-    It is the last of products, the last that the unit's alignment keeps, or as GUARD says, and in
-    as many rows as AROUND says.
+    It is the last of products, the last that the unit's alignment keeps, or GUARD below the first,
+    and in as many rows further below, within AROUND.
     """
     n = len(product)
     last = target.last_digit - product

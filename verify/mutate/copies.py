@@ -108,7 +108,7 @@ def _idle(
     given: dict[tuple[str, int], int],
     state: Sequence[int],
 ) -> list[int]:
-    """What a reset makes of a state whose registers that it clears are clear; no input is valid."""
+    """State after a reset, from one whose cleared registers are clear, while no input is valid."""
     given = {name: aig.FALSE if name[0].endswith("valid") else x for name, x in given.items()}
     given[reset, 0] = aig.FALSE if reset.endswith("n") else aig.TRUE
     known = cleared(graph, reset)

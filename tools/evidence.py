@@ -64,7 +64,9 @@ STEPS = {
     ),
     "formal": Step("claims for all inputs", "plain arithmetic, proved by ABC", "make formal"),
     "mutate": Step(
-        "the bench and the proofs notice faults", "mutants", "make mutate ARGS='--count 20 --seed 622314'"
+        "the bench and the proofs notice faults",
+        "mutants",
+        "make mutate ARGS='--count 20 --seed 622314'",
     ),
     "coverage": Step("lines, branches, toggles of the Verilog", "Verilator", "make coverage"),
     "faults": Step(

@@ -250,6 +250,21 @@ def test_a_unit_that_fails_by_itself_is_refused(mutate, monkeypatch):
         mutate()
 
 
+def test_a_subject_that_fails_by_itself_stops_no_other(mutate, monkeypatch, capsys):
+    bad = replace(UNIT, name="bad")
+    monkeypatch.setattr(command, "subjects", lambda: [tasks.of_unit(bad), tasks.of_unit(UNIT)])
+
+    def run(made, number, *_):
+        errors = ["wrong"] * (made.unit.name == "bad" or number > 0)
+        return UnitResult(made.unit.name, "", compared=1, errors=errors, mismatches=number)
+
+    monkeypatch.setattr(bench, "run", run)
+    assert mutate(2) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("small: 2 mutants, killed by bulk 2; ")
+    assert "not judged: bad itself fails bulk: wrong\n2 mutants, score 100.0%\n" in err
+
+
 def test_mutants_are_of_every_operator_and_the_same_each_time(made, tmp_path):
     assert {mutant.operator for mutant in made.mutants} == {
         "inverted net", "stuck net", "swapped operator", "off by one", "dropped sticky bits",
@@ -777,6 +792,10 @@ def test_a_fault_of_its_own_kills_and_a_kill_does_not(part_of):
     assert parts.failing(part_of("kill -s SEGV $$")) == "model/test_trace"
     with pytest.raises(ValueError, match=r"^model/test_trace cannot run: status -9$"):
         parts.failing(part_of("kill -s KILL $$"))
+
+
+def test_tests_of_a_mutant_that_do_not_end_kill_it(part_of):
+    assert parts.failing(replace(part_of("sleep 60"), limit=0.1)) == "model/test_trace"
 
 
 def test_tests_of_a_part_find_no_module_in_the_current_directory(part_of, monkeypatch):

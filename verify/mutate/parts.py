@@ -24,7 +24,6 @@ from .score import Fate, MutantOutcome
 
 PACKAGE = Path(__file__).parents[2]
 """Root of mxdot, with its folders model, sim and so on."""
-LIMIT = 300.0  # seconds of the tests with one mutant; a loop without an end is killed
 OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """Ends of a process by what it does itself, as a kernel that writes outside its tensors."""
 
@@ -33,7 +32,8 @@ OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signa
 class Part:
     """Files of a package that are mutated together. files: a folder stands for all modules in it.
     tests: files that judge, the quickest first. python: of an environment in the checkout. leaves:
-    modules that no test here can judge."""
+    modules that no test here can judge. limit: seconds of a file of tests with a mutant; a loop
+    without an end is killed."""
 
     name: str
     files: tuple[str, ...]
@@ -41,6 +41,7 @@ class Part:
     package: str = "model"
     python: str = ""
     leaves: tuple[str, ...] = ()
+    limit: float = 300.0
 
     @property
     def says(self) -> str:
@@ -285,6 +286,7 @@ PARTS = (
             "kernels/launch.py",  # keeps what a compiler made for a GPU
             "kernels/overlap.py",  # orders kernels that run at once
         ),
+        limit=1200.0,  # Triton's interpreter takes minutes
     ),
 )
 
@@ -372,7 +374,7 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
         try:
             done = subprocess.run(
                 command, cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=LIMIT, check=False,
+                timeout=part.limit, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return name

@@ -44,28 +44,36 @@ def run(
         if subject.missing:
             print(f"left out: {subject.missing}", file=sys.stderr)
     judged = [subject for subject in judged if not subject.missing]
-    outcomes = _judge(judged, sample, limits, session)
+    outcomes, errors = _judge(judged, sample, limits, session)
     for subject in judged:
-        _tell(subject, [o for o in outcomes if o.name == subject.name], markdown)
+        if subject.name not in errors:
+            _tell(subject, [o for o in outcomes if o.name == subject.name], markdown)
+    for error in errors.values():
+        print(f"not judged: {error}", file=sys.stderr)
     reached = score(outcomes)
     verdict = "" if reached >= GOAL else f": the goal of {GOAL:g}% is missed"
     print(f"{len(outcomes)} mutants, score {reached:.1f}%{verdict}", file=sys.stderr)
-    return int(reached < GOAL)
+    return int(reached < GOAL or bool(errors))
 
 
 def _judge(
     judged: list[MutationSubject], sample: Sample, limits: Limits, session: Session
-) -> list[MutantOutcome]:
-    """Fates of all mutants, those of one subject after those of another."""
+) -> tuple[list[MutantOutcome], dict[str, str]]:
+    """Fates of all mutants, those of one subject after those of another; an error by the name of
+    each subject that does not pass without one."""
     whole = [subject.mutant(sample, 0) for subject in judged]
     if session.backend.only_lists:  # as many mutants as may be
         numbers = range(1, sample.count + 1)
         session.outcomes([*whole, *(s.mutant(sample, n) for s in judged for n in numbers)], "")
-    texts = _values(whole, session, "preparing")
+    prepared = list(zip(judged, session.outcomes(whole, "preparing"), strict=True))
+    errors = {subject.name: made.error for subject, made in prepared if made.error is not None}
+    if errors and len(errors) == len(judged):
+        raise RuntimeError(next(iter(errors.values())))
     mutants = [
         (subject, number)
-        for subject, made in zip(judged, texts, strict=True)
-        for number in range(1, len(made) + 1)
+        for subject, made in prepared
+        if made.ok
+        for number in range(1, len(made.value) + 1)
     ]
     tasks = [subject.mutant(sample, number) for subject, number in mutants]
     outcomes = [_outcome(value) for value in _values(tasks, session, "judging")]
@@ -79,7 +87,7 @@ def _judge(
         proved = _outcome(value)
         seconds = outcomes[place].seconds + proved.seconds
         outcomes[place] = replace(proved, seconds=seconds)
-    return outcomes
+    return outcomes, errors
 
 
 def _values(tasks: list[Check], session: Session, doing: str) -> list[Any]:

@@ -21,8 +21,9 @@ from .claim import Claim
 from .engine import Verdict
 from .observer import CASE, ObservedUnit, Rule, cut, unit
 from .rounding import round_to
-from .values import LANES, NAN, ROWS, cases, element, loop, sum_of_lanes
+from .values import NAN, ROWS, cases, element, loop, sum_of_lanes
 
+LANES = 4
 FRACTION = 13
 WORD = FRACTION + 2
 """Bits of a term: products are below 4 units of their exponent."""
@@ -109,7 +110,7 @@ def _aligned(fmt: FloatFormat) -> Iterator[Claim]:
         "largest exponent, all codes",
         lambda: replace(cut(unit(config), LARGEST, ROWS), cycles=1, cases=LANES),
         _sum(fmt), ("i_products_sign[0]", "~i_products_sign[0]"),
-        sum_of_lanes(fmt, LARGEST), codes + exponent_bits,
+        sum_of_lanes(fmt, LANES, LARGEST), codes + exponent_bits,
     )  # fmt: skip
 
     def grid(p: Any) -> Value:

@@ -21,35 +21,51 @@ from .engine import Verdict
 from .observer import CASE, ObservedUnit, Rule, cut, unit
 from .rounding import round_to
 
-LANES = 4
 ROWS = "sum_o_rows"
 NAN = 0x7FC00000
+EXACT = (("e2m1", 4), ("e3m2", 4), ("e4m3", 8))
+"""Formats and lanes of `exact` units."""
 
 
 def claims() -> Iterator[Claim]:
-    """Claims about E2M1 and E3M2, the formats without special values."""
-    for name in ("e2m1", "e3m2"):
+    """Claims about units of `exact`."""
+    for name, lanes in EXACT:
         fmt = FORMATS[name]
         assert isinstance(fmt, FloatFormat)
-        config = DotConfig(name, LANES, "exact", 1, status=False)
+        config = DotConfig(name, lanes, "exact", 1, status=False)
+        codes = 2 * lanes * fmt.bits
         yield Claim(
             f"sum:exact-{name}",
-            f"two rows add up to the sum of {LANES} products, all codes",
-            lambda config=config: replace(cut(unit(config), ROWS), cycles=1, cases=LANES),
-            _sum(fmt), ("i_products_sign[0]", "~i_products_sign[0]"), sum_of_lanes(fmt),
-            2 * LANES * fmt.bits,
+            f"two rows add up to the sum of {lanes} products, all codes that are numbers",
+            lambda config=config: replace(cut(unit(config), ROWS), cycles=1, cases=config.lanes),
+            _sum(fmt, lanes), ("i_products_sign[0]", "~i_products_sign[0]"),
+            sum_of_lanes(fmt, lanes), codes,
         )  # fmt: skip
-        most = LANES * int(fmt.largest_finite / fmt.smallest) ** 2
+        most = lanes * int(fmt.largest_finite / fmt.smallest) ** 2
         yield Claim(
             f"loop:exact-{name}",
             "RNE_fp32(c + 2^s x sum), any sum, scales, c and running value; nan and inf",
             lambda config=config, most=most: replace(
                 cut(unit(config), ROWS), cycles=2, cases=cases(most)
             ),
-            loop(most, _grid(fmt)),
+            loop(most, _grid(fmt), lambda p, fmt=fmt, lanes=lanes: _nan_codes(p, fmt, lanes)),
             ("(i_normalized_sticky |", "(~i_normalized_sticky |"),
-            bits=2 * 8 + 32 + most.bit_length() + 1,
+            bits=2 * 8 + 32 + most.bit_length() + 1 + codes * (fmt.nan_code is not None),
         )  # fmt: skip
+
+
+def _codes(p: Any, fmt: FloatFormat, lanes: int) -> list[tuple[Value, Value]]:
+    """Codes of a and b by lane."""
+    words = (p.in_a, p.in_b)
+    return [tuple(word.word_select(i, fmt.bits) for word in words) for i in range(lanes)]
+
+
+def _nan_codes(p: Any, fmt: FloatFormat, lanes: int) -> Value:
+    """Whether a code is NaN."""
+    if fmt.nan_code is None:
+        return Const(0, 1)
+    codes = [code for pair in _codes(p, fmt, lanes) for code in pair]
+    return Cat(code[:-1] == fmt.nan_code for code in codes).any()
 
 
 def element(m: Module, code: Value, fmt: FloatFormat) -> Value:
@@ -62,25 +78,36 @@ def element(m: Module, code: Value, fmt: FloatFormat) -> Value:
     return value
 
 
-def _sum(fmt: FloatFormat) -> Rule:
+def _product(m: Module, a: Value, b: Value, fmt: FloatFormat) -> Value:
+    """The product of two codes, in units of the square of the smallest number."""
+    p, bits = fmt.mantissa_bits, fmt.bits
+    fields = [code[p : bits - 1] for code in (a, b)]
+    digits = [Cat(code[:p], field != 0) for code, field in zip((a, b), fields, strict=True)]
+    places = [Mux(field == 0, 0, field - 1)[: len(field)] for field in fields]
+    magnitude = (digits[0] * digits[1]) << (places[0] + places[1])
+    value = Signal(signed(len(magnitude) + 1))
+    m.d.comb += value.eq(Mux(a[bits - 1] ^ b[bits - 1], -magnitude, magnitude))
+    return value
+
+
+def _sum(fmt: FloatFormat, lanes: int) -> Rule:
     """Rule for codes in lane CASE alone."""
 
     def wrong(m: Module, p: Any) -> Value:
-        case = vars(p)[CASE]
-        lanes = range(LANES)
-        a, b = ([code.word_select(i, fmt.bits) for i in lanes] for code in (p.in_a, p.in_b))
-        given = Cat((case == i) | ((a[i] == 0) & (b[i] == 0)) for i in lanes).all()
-        total = Signal(signed(32))
-        products = [element(m, a[i], fmt) * element(m, b[i], fmt) for i in lanes]
-        m.d.comb += total.eq(sum(products[1:], products[0]))
+        case, codes = vars(p)[CASE], _codes(p, fmt, lanes)
+        given = Cat((case == i) | (Cat(pair) == 0) for i, pair in enumerate(codes)).all()
+        products = [_product(m, a, b, fmt) for a, b in codes]
         rows = vars(p)[f"{ROWS}_made"]
         bits = len(rows) // 2
-        return given & ((rows[:bits] + rows[bits:])[:bits] != total[:bits])
+        total = Signal(bits)
+        m.d.comb += total.eq(sum(products[1:], products[0]))
+        unlike = (rows[:bits] + rows[bits:])[:bits] != total
+        return given & ~_nan_codes(p, fmt, lanes) & unlike
 
     return wrong
 
 
-def sum_of_lanes(fmt: FloatFormat, *shared: str) -> Decision:
+def sum_of_lanes(fmt: FloatFormat, lanes: int, *shared: str) -> Decision:
     """Whether the rows are a sum of a function of each lane, and whether these are products.
 
     shared: inputs that functions of all lanes depend on.
@@ -89,11 +116,11 @@ def sum_of_lanes(fmt: FloatFormat, *shared: str) -> Decision:
     def decide(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
         netlist = linear.read(subject.text, directory / "linear", limit)
         rows, a, b = (netlist.ports[name] for name in (f"{ROWS}_made", "in_a", "in_b"))
-        places = [slice(i * fmt.bits, (i + 1) * fmt.bits) for i in range(LANES)]
-        lanes = [[*a[place], *b[place]] for place in places]
+        places = [slice(i * fmt.bits, (i + 1) * fmt.bits) for i in range(lanes)]
+        owned = [[*a[place], *b[place]] for place in places]
         half = len(rows) // 2
         common = [net for name in shared for net in netlist.ports[name]]
-        if not linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), lanes, common):
+        if not linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), owned, common):
             return Verdict.UNDECIDED
         return engine.decide(subject, rule, directory, limit)
 
@@ -104,8 +131,13 @@ def _grid(fmt: FloatFormat) -> Callable[[Any], Value]:
     return lambda p: p.in_scale_a + p.in_scale_b - 254 + 2 * fmt.lsb
 
 
-def loop(most: int, grid: Callable[[Any], Value]) -> Rule:
-    """most: the largest magnitude of the sum, an integer; grid: the exponent of its last digit."""
+def loop(
+    most: int,
+    grid: Callable[[Any], Value],
+    nan_codes: Callable[[Any], Value] = lambda p: Const(0, 1),
+) -> Rule:
+    """most: the largest magnitude of the sum, an integer; grid: the exponent of its last digit;
+    nan_codes: whether a code is NaN, under which the sum is any word."""
 
     def wrong(m: Module, p: Any) -> Value:
         rows, case = vars(p)[ROWS], vars(p)[CASE]
@@ -121,9 +153,11 @@ def loop(most: int, grid: Callable[[Any], Value]) -> Rule:
         here = Mux(distance < 0, 0, Mux(distance > last, last, distance)) == case
         finite = add_to_float(m, c, total, unit_exponent, most, case)
         infinite, special = c[:23] == 0, c[23:31] == 255
-        nan = (p.in_scale_a == 255) | (p.in_scale_b == 255) | (special & ~infinite)
+        poisoned = nan_codes(p)
+        nan = poisoned | (p.in_scale_a == 255) | (p.in_scale_b == 255) | (special & ~infinite)
         want, counts = Signal(32), Signal()
-        given = (total <= most) & (total >= -most) & p.in_valid & p.in_ready & ~p.rst
+        given = poisoned | ((total <= most) & (total >= -most))
+        given &= p.in_valid & p.in_ready & ~p.rst
         m.d.sync += [want.eq(Mux(nan, NAN, Mux(special, c, finite))), counts.eq(given & here)]
         return counts & (p.out_result != want)
 

@@ -29,7 +29,7 @@ from ..bench.operands import (
 from .block_features import kept_digit, least_unit
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
-from .scales import with_scales
+from .scales import for_unit
 from .target import (
     LEAST,
     Ints,
@@ -403,7 +403,7 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     alone = np.arange(n) // 2 % 4 == 0
     a[alone], b[alone] = least_a[alone], least_b[alone]
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
-    batch = with_scales(target.config, rng, target.batch(a, b, scales))
+    batch = for_unit(target.config, rng, target.batch(a, b, scales))
     c = nearly_negated(target, rng, batch)
     return [replace(batch, c=c) if target.config.load_c else batch]
 
@@ -474,7 +474,7 @@ def below(target: Target, rng: Generator, n: int) -> list[Batch]:
     of = np.minimum(low + rng.integers(0, LEAST, n), high)
     code_a, code_b = target.pairs.draw(rng, of, signs(rng, n))
     a[row, 0, lane[row]], b[row, 0, lane[row]] = code_a[row], code_b[row]
-    batch = with_scales(target.config, rng, target.batch(a, b, scales))
+    batch = for_unit(target.config, rng, target.batch(a, b, scales))
     c = small.copy()
     c[row] = nearly_negated(target, rng, batch)[row]
     return [replace(batch, c=c) if target.config.load_c else batch]
@@ -510,7 +510,7 @@ def remnants(target: Target, rng: Generator, n: int) -> list[Batch]:
     s += np.where(with_c, running.mantissa_bits, 0)
     micro = np.zeros((n, 1), np.uint64)
     batch = target.batch(a, b, split_scale(rng, s[:, None]), micro=micro)
-    batch = with_scales(target.config, rng, batch)
+    batch = for_unit(target.config, rng, batch)
     c = nearly_negated(target, rng, batch, last=True)
     return [replace(batch, c=np.where(with_c, c, np.uint32(0)))]
 

@@ -198,11 +198,8 @@ def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
         return _integer_trace(config, batch, stages)
     a, b = operands(config, batch)
     c = batch.c.view(np.float32) if config.load_c else None
-    micro = None
-    if config.micro:
-        micro = micro_bits(config, batch, "micro_a"), micro_bits(config, batch, "micro_b")
     with np.errstate(invalid="ignore"):  # a signalling NaN in c
-        return config.dot(a, b, c, stages=stages, micro=micro)
+        return config.dot(a, b, c, stages=stages, micro=micro_of(config, batch))
 
 
 def operands(config: DotConfig, batch: Batch) -> tuple[MXArray, MXArray]:
@@ -216,6 +213,13 @@ def operands(config: DotConfig, batch: Batch) -> tuple[MXArray, MXArray]:
         rows = codes.astype(fmt.dtype).reshape(len(batch), -1)
         sides.append(MXArray(rows, scale.reshape(len(batch), -1), fmt, config.scale_block))
     return sides[0], sides[1]
+
+
+def micro_of(config: DotConfig, batch: Batch) -> tuple[NDArray, NDArray] | None:
+    """Micro-exponents of a and b, (n, elements / 2), as the model takes them; None without."""
+    if not config.micro:
+        return None
+    return micro_bits(config, batch, "micro_a"), micro_bits(config, batch, "micro_b")
 
 
 def micro_bits(config: DotConfig, batch: Batch, name: str) -> NDArray[np.uint8]:

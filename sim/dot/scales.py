@@ -1,4 +1,4 @@
-"""Scales of a unit's blocks: in its own format and for each scale block, and their classes."""
+"""Scales of a unit's blocks, in its own format and for each scale block, and micro-exponents."""
 
 from dataclasses import replace
 
@@ -35,6 +35,30 @@ def are_nan(config: DotConfig, batch: Batch) -> NDArray[np.bool_]:
     """True for scale blocks with a NaN scale, (n, blocks, scale blocks)."""
     nan = np.isnan(scale_table(config.scale_format).significands)
     return nan[by_block(config, batch.scale_a)] | nan[by_block(config, batch.scale_b)]
+
+
+def for_unit(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
+    """`batch` with scales and micro-exponents as the unit takes them."""
+    return with_micro(config, rng, with_scales(config, rng, batch))
+
+
+def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
+    """`batch` with micro-exponents where the unit takes them and the sequence has set none.
+
+    Half of the rows have none set.
+    """
+    if not config.micro or batch.side:
+        return batch
+    shape = batch.a.shape[:2]
+    has_micro = rng.random((len(batch), 1)) < 0.5
+    most = 2 ** (config.lanes // 2) - 1
+    side = {
+        name: np.where(
+            has_micro, rng.integers(0, most, shape, np.uint64, endpoint=True), np.uint64(0)
+        )
+        for name in ("micro_a", "micro_b")
+    }
+    return replace(batch, side=side)
 
 
 def with_scales(config: DotConfig, rng: Generator, batch: Batch) -> Batch:

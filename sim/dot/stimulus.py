@@ -24,7 +24,7 @@ from ..bench.operands import (
 from . import corners
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
-from .scales import with_scales
+from .scales import for_unit
 from .target import Ints, Target
 
 Sequence = Callable[[Target, Generator, int], list[Batch]]
@@ -245,7 +245,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "fullest": (corners.fullest, 1),
     "fading": (corners.fading, 2),
     "beyond": (corners.beyond, 1),
-    "below": (corners.below, 1),
+    "below": (corners.below, 3),
     "remnants": (corners.remnants, 3),
     "conversion": (corners.conversion, 1),
     "late_ties": (corners.late_ties, 1),
@@ -270,30 +270,6 @@ SHORT_RANGE: dict[str, tuple[Sequence, int]] = {
     "least_products": (corners.least_products, 1),
 }
 """More sequences, for units whose scales have few exponents."""
-
-
-def for_unit(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
-    """`batch` with scales and micro-exponents as the unit takes them."""
-    return with_micro(config, rng, with_scales(config, rng, batch))
-
-
-def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
-    """`batch` with micro-exponents where the unit takes them and the sequence has set none.
-
-    Half of the rows have none set.
-    """
-    if not config.micro or batch.side:
-        return batch
-    shape = batch.a.shape[:2]
-    has_micro = rng.random((len(batch), 1)) < 0.5
-    most = 2 ** (config.lanes // 2) - 1
-    side = {
-        name: np.where(
-            has_micro, rng.integers(0, most, shape, np.uint64, endpoint=True), np.uint64(0)
-        )
-        for name in ("micro_a", "micro_b")
-    }
-    return replace(batch, side=side)
 
 
 def traffic(config: DotConfig, rng: Generator, count: int) -> list[Batch]:

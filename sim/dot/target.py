@@ -13,7 +13,7 @@ from ...model.accumulators import any_operands
 from ...model.formats import FLOAT32
 from ...model.products import Pair, Products, largest_magnitude, product_table
 from ..bench.operands import Codes, class_codes, draw
-from .item import Batch, operands
+from .item import Batch, micro_of, operands
 
 Ints = NDArray[np.int64]
 
@@ -374,6 +374,7 @@ def negated_nearby(
 
 @any_operands()
 def _without_c(config: DotConfig, batch: Batch) -> NDArray[np.float32]:
-    """The results of the rule from 0, without micro-exponents, as float32."""
+    """The results of the rule from 0, as float32."""
     a, b = operands(config, batch)
-    return dot(a, b, config.accumulator, scale_format=config.scale_format)
+    micro = micro_of(config, batch)
+    return dot(a, b, config.accumulator, micro=micro, scale_format=config.scale_format)

@@ -16,7 +16,7 @@ from ...util.data.weights import HeldRows
 from ..engine.job import UnitJob
 from .integer_stimulus import integer_batch
 from .item import Batch
-from .stimulus import with_micro
+from .scales import with_micro
 from .target import Target
 
 

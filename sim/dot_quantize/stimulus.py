@@ -13,6 +13,7 @@ from ..bench.operands import draw, finite_codes, float_bits, near_scales, split_
 from ..dot import item as dot
 from ..dot import stimulus as dot_stimulus
 from ..dot.corners import end_scales
+from ..dot.scales import for_unit
 from ..dot.target import Ints, Target
 from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob
@@ -112,7 +113,7 @@ def _through_c(
     odd = (block % 2 == 1)[:, None]
     scales = np.where(odd, far[0], near[0]), np.where(odd, far[1], near[1])
     batch = target.batch(a, b, scales, c, THROUGH_C)
-    return dot_stimulus.for_unit(config.dot, rng, batch)
+    return for_unit(config.dot, rng, batch)
 
 
 def _widened(config: DotQuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -165,9 +166,9 @@ def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch
     of = rng.integers(*target.pairs.limits, n, endpoint=True)
     a[:, 0, 0], b[:, 0, 0] = target.pairs.draw(rng, of, rng.random(n) < 0.5, power=True)
     scales = split_scale(rng, (exponent - below - of)[:, None])
-    first = dot_stimulus.for_unit(target.config, rng, target.batch(a, b, scales, c))
+    first = for_unit(target.config, rng, target.batch(a, b, scales, c))
     rest = _taking(target, rng, _running(target.config, first).reshape(blocks, block), left)
-    return _joined(first, dot_stimulus.for_unit(target.config, rng, rest))
+    return _joined(first, for_unit(target.config, rng, rest))
 
 
 def _running(config: DotConfig, first: dot.Batch) -> NDArray[np.uint32]:

@@ -12,8 +12,9 @@ from mxdot.model import DotConfig
 from mxdot.sim.dot import failures, stages
 from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.dot.item import model_trace, outcome, products
+from mxdot.sim.dot.scales import for_unit
 from mxdot.sim.dot.stages import SectionRow, compare_stages
-from mxdot.sim.dot.stimulus import SEQUENCES, for_unit
+from mxdot.sim.dot.stimulus import SEQUENCES
 from mxdot.sim.dot.target import Target
 from mxdot.sim.engine.job import Failure, UnitJob
 

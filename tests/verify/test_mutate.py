@@ -128,6 +128,62 @@ endmodule
         equivalence.write_flow(graph_of(tmp_path), 1, tmp_path / "flow.aig", masked=masked)
 
 
+@pytest.mark.parametrize(
+    ("y", "loads", "verdict"),
+    [
+        ("a", "s_register_valid & ~rst", Verdict.PROVED),
+        ("a & d", "s_register_valid & ~rst", Verdict.REFUTED),
+        ("a", "s_register_valid", Verdict.REFUTED),  # before the reset, x and y are anything
+        ("a", "~rst", Verdict.REFUTED),  # what is not valid is anything, too
+    ],
+)
+def test_a_loop_takes_what_entered_alone(y, loads, verdict, tmp_path):
+    """The mutant of a running sum reads one of two registers that are alike while valid."""
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, a, d, output wire out_x, out_valid);
+  reg s_register_x, s_register_y, s_register_valid, t_register_running_x, t_register_valid;
+  assign out_x = t_register_running_x;
+  assign out_valid = t_register_valid;
+  always @(posedge clk) s_register_valid <= in_valid & ~rst;
+  always @(posedge clk) t_register_valid <= s_register_valid & ~rst;
+  always @(posedge clk) if (in_valid) begin
+    s_register_x <= a;
+    s_register_y <= {y};
+  end
+  always @(posedge clk) if ({loads})
+    t_register_running_x <= t_register_running_x ^ (mutant ? s_register_y : s_register_x);
+endmodule
+""")
+    file = tmp_path / "flow.aig"
+    equivalence.write_loop(graph_of(tmp_path), 1, "rst", file)
+    assert ask(equivalence.FLOW, tmp_path, "", LIMIT) is verdict
+
+
+@pytest.mark.parametrize(
+    ("s_valid", "t_valid", "of", "message"),
+    [
+        ("in_valid", "s_register_valid & ~rst", "a", "valid bits that a reset does not clear"),
+        ("in_valid & ~rst", "s_register_valid & ~rst & mutant", "a", "another control"),
+        ("in_valid & ~rst", "t_register_running_x & ~rst", "s_register_y", "nothing before a loop"),
+    ],
+)
+def test_other_units_and_mutants_have_no_loop(s_valid, t_valid, of, message, tmp_path):
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, a, output wire out_x, out_valid);
+  reg s_register_y, s_register_valid, t_register_running_x, t_register_valid;
+  assign out_x = t_register_running_x;
+  assign out_valid = t_register_valid;
+  always @(posedge clk) s_register_valid <= {s_valid};
+  always @(posedge clk) t_register_valid <= {t_valid};
+  always @(posedge clk) if (in_valid) s_register_y <= {of} ^ a;
+  always @(posedge clk) if (s_register_valid & ~rst)
+    t_register_running_x <= t_register_running_x ^ s_register_y ^ mutant;
+endmodule
+""")
+    with pytest.raises(NoPipelineError, match=message):
+        equivalence.write_loop(graph_of(tmp_path), 1, "rst", tmp_path / "flow.aig")
+
+
 def graph_of(directory):
     """The graph of unit.v in the directory."""
     flat = "read_verilog unit.v\nproc\nwrite_rtlil mutants.il\ndesign -reset\n"

@@ -121,6 +121,9 @@ def _questions(
         with suppress(NoPipelineError):
             write_flow(graph, number, directory / "flow.aig", masked=masked)
             yield f"outputs of what enters{of}", lambda _: None, FLOW
+    with suppress(NoPipelineError):
+        write_loop(graph, number, reset, directory / "flow.aig")
+        yield "one step of a loop from every state, of what enters", lambda _: None, FLOW
     with suppress(NoFirstBlockError):
         question = FirstBlock(graph, number, Given(rules, reset))
         how = "every state after a reset, where the first block begins a product"
@@ -293,8 +296,18 @@ def write_flow(graph: Aig, number: int, path: Path, *, masked: bool = False) -> 
 
     masked: write whether the mutant's cell makes something else where no mask hides outputs.
     """
+    _flow(graph, number).write(path, masked=masked)
+
+
+def write_loop(graph: Aig, number: int, reset: str, path: Path) -> None:
+    """Write whether one step of a loop is another one of what enters; NoPipelineError for units
+    without a loop."""
+    _flow(graph, number).write_loop(path, reset, _sums(graph))
+
+
+def _flow(graph: Aig, number: int) -> Flow:
     numbers = [number_of(graph, which) for which in (0, number)]
-    Flow(graph, numbers, owners_of(graph), PAYLOAD).write(path, masked=masked)
+    return Flow(graph, numbers, owners_of(graph), PAYLOAD)
 
 
 def _sums(graph: Aig) -> set[int]:

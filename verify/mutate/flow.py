@@ -1,15 +1,17 @@
-"""Whether a pipeline without loops and its mutant make the same outputs of what enters.
+"""Whether a pipeline and its mutant make the same of what enters.
 
 A section's registers hold, or take a function of the section before it. While its valid bit is 1
 they are thus a function of inputs that entered together, in the unit and in the mutant of the same
-ones, unless the mutant changes when registers hold. One question without registers is left: whether
-outputs are alike functions of inputs. A smaller one may do: whether all outputs are masked wherever
-the mutant's cell makes something else.
+ones, unless the mutant changes when registers hold. Without loops, one question without registers
+is left: whether outputs are alike functions of inputs. A smaller one may do: whether all outputs
+are masked wherever the mutant's cell makes something else. Before a loop, the question is whether
+one step from every state of the loop, and what it takes of what entered, are alike.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ..formal import aig
@@ -39,9 +41,13 @@ class Flow:
         payload: re.Pattern[str],
     ) -> None:
         free = [name for name in graph.inputs if name not in selected[0]]
-        self.builder, self.free = Builder(len(free) + len(graph.nexts), 0), len(free)
-        given = {name: self.builder.input(i) for i, name in enumerate(free)}
-        self.state = [self.builder.input(len(free) + i) for i in range(len(graph.nexts))]
+        count = len(graph.nexts)
+        self.builder, self.free = Builder(2 * (len(free) + count), 0), len(free)
+        literals = [self.builder.input(i) for i in range(self.builder.inputs)]
+        self.given = dict(zip(free, literals, strict=False))
+        given, rest = self.given, literals[len(free) :]
+        self.state, self.other, entered = rest[:count], rest[count : 2 * count], rest[2 * count :]
+        self.entered = dict(zip(given.values(), entered, strict=True))
         self.owners, self.payload = owners, payload
         self.nexts: list[list[int]] = []
         self.outputs: list[dict[Bit, int]] = []
@@ -103,6 +109,92 @@ class Flow:
             wrong += [self.builder.differ(*pair) for pair in pairs]
         self.builder.write(path, [], self.builder.either(wrong))
 
+    def write_loop(self, path: Path, reset: str, sums: set[int]) -> None:
+        """Write the question about a loop: one output, 1 where both differ. NoPipelineError without
+        one.
+
+        Sections before the loop hold, while they are valid, what they make of inputs that entered.
+        From one state of the loop, both must make the same outputs and the same next state. What
+        the mutant changes may differ while it is invalid, except `sums`, the running sums. These
+        must be alike after a reset from one state, too, whatever sections hold before it.
+        """
+        straight = self._straight()
+        if not straight:
+            raise NoPipelineError("nothing before a loop")
+        active_low, pin = reset.endswith("n"), self.given[reset, 0]
+        valid = {owner for owner in self.owners if owner is not None}
+        in_reset = self._with([self.nexts[0][v] for v in valid], {pin: aig.TRUE ^ active_low})
+        if any(literal != aig.FALSE for literal in in_reset):
+            raise NoPipelineError("valid bits that a reset does not clear")
+        wrong: list[int] = []
+        made: list[dict[int, int]] = [{}, {}]
+        for section, (load, before) in straight.items():
+            for side in (0, 1):
+                made[side] |= self._made(side, section, before, load, made[side])
+            wrong.append(self._appears(section, before, load))
+        loose = self._loose(sums, {i for i, x in made[0].items() if x != made[1][i]})
+        control = self._control()
+        read = self._registers([*control[0], *(load for load, _ in straight.values())])
+        if control[0] != control[1] or read & loose:
+            raise NoPipelineError("another control")
+        loop = [i for i, v in enumerate(self.owners) if v is not None and v not in straight]
+        names = [name for name in self.outputs[0] if self.payload.fullmatch(name[0])]
+        sides = []
+        for side, (nexts, outputs) in enumerate(zip(self.nexts, self.outputs, strict=True)):
+            roots = [*(nexts[i] for i in loop), *(outputs[name] for name in names)]
+            if len(self._sections(roots) & straight.keys()) > 1:
+                raise NoPipelineError("a loop that takes several sections")
+            here = self._with([*made[side].values()], self.entered)
+            entered, known = dict(zip(made[side], here, strict=True)), {}
+            for i in entered.keys() | loose:
+                own, owner = self.state[i], self.owners[i]
+                assert owner is not None
+                idle = self.other[i] if side and i in loose else own
+                known[own] = self.builder.choose(self.state[owner], entered.get(i, own), idle)
+            sides.append(self._with(roots, known))
+        differ = [self.builder.differ(a, b) for a, b in zip(*sides, strict=True)]
+        for i, unlike in zip(loop, differ, strict=False):
+            owner = self.owners[i] if i in loose else None
+            counts = aig.TRUE if owner is None else self.nexts[0][owner]
+            wrong.append(self.builder.both(unlike, counts))
+        wrong += differ[len(loop) :]
+        unlike = (self.builder.differ(self.nexts[0][i], self.nexts[1][i]) for i in sums)
+        wrong.append(self.builder.both(pin ^ active_low, self.builder.either(unlike)))
+        self.builder.write(path, [], self.builder.either(wrong))
+
+    def _loose(self, sums: set[int], loose: set[int]) -> set[int]:
+        """Registers that may differ while they are invalid: `loose`, and all that are made of one
+        or that the mutant changes."""
+        read = {
+            i: self._registers([self.nexts[0][i], self.nexts[1][i]]) - {i}
+            for i, owner in enumerate(self.owners) if owner is not None and i not in sums
+        }  # fmt: skip
+        loose = loose | {i for i in read if self.nexts[0][i] != self.nexts[1][i]}
+        while more := {i for i, of in read.items() if i not in loose and of & loose}:
+            loose |= more
+        return loose
+
+    def _registers(self, literals: Iterable[int]) -> set[int]:
+        """Registers that literals depend on."""
+        return {self.number[node] for node in self._cone(literals) if node in self.number}
+
+    def _straight(self) -> dict[int, tuple[int, int | None]]:
+        """Load and the section before of sections that take inputs or each other, in order."""
+        found: dict[int, tuple[int, int | None]] = {}
+        for valid, members in self.members.items():
+            with suppress(NoPipelineError):
+                if members:
+                    load = self._load(valid)
+                    found[valid] = load, self._before(valid, load)
+        straight: dict[int, tuple[int, int | None]] = {}
+        while ready := [
+            valid
+            for valid, (_, before) in found.items()
+            if valid not in straight and (before is None or before in straight)
+        ]:
+            straight |= {valid: found[valid] for valid in ready}
+        return straight
+
     def _shown(self, pairs: Iterable[Sequence[int]]) -> int:
         """1 where no mask hides outputs."""
         masks = [
@@ -129,15 +221,19 @@ class Flow:
 
     def _check_control(self, loads: Iterable[int]) -> None:
         """Valid bits, handshakes and loads are alike and do not depend on data."""
-        control = [
-            [*(nexts[v] for v in self.members),
-             *(x for name, x in outputs.items() if not self.payload.fullmatch(name[0]))]
-            for nexts, outputs in zip(self.nexts, self.outputs, strict=True)
-        ]  # fmt: skip
+        control = self._control()
         if control[0] != control[1]:
             raise NoPipelineError("another control")
         if self._sections([*control[0], *loads]) - {None}:
             raise NoPipelineError("control that depends on data")
+
+    def _control(self) -> list[list[int]]:
+        """Valid bits that come next, and handshakes, of unit and mutant."""
+        return [
+            [*(nexts[v] for v in self.members),
+             *(x for name, x in outputs.items() if not self.payload.fullmatch(name[0]))]
+            for nexts, outputs in zip(self.nexts, self.outputs, strict=True)
+        ]  # fmt: skip
 
     def _load(self, valid: int) -> int:
         """The literal that lets a section's registers take new values."""
@@ -210,8 +306,7 @@ class Flow:
 
     def _sections(self, literals: Iterable[int]) -> set[int | None]:
         """Sections of the registers that literals depend on; None for valid bits."""
-        numbers = (self.number[node] for node in self._cone(literals) if node in self.number)
-        return {self.owners[i] for i in numbers}
+        return {self.owners[i] for i in self._registers(literals)}
 
     def _reads_inputs(self, literals: Iterable[int]) -> bool:
         """Whether literals depend on inputs of this cycle."""

@@ -168,6 +168,18 @@ def test_a_case_of_a_loop(unit, bug, tmp_path):
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
+@pytest.mark.parametrize("bug", [False, True])
+def test_a_nan_code_of_every_lane_makes_the_result_nan(bug, tmp_path):
+    """The last case, of a c far above any sum."""
+    claim = CLAIMS["loop:exact-e4m3"]
+    subject = claim.subject()
+    text = subject.text.replace("|{lane7_special_nan, ", "|{1'b0, ", bug)
+    assert (text != subject.text) == bug
+    last = [subject.cases - 1]
+    verdict = engine.decide(replace(subject, text=text), claim.rule, tmp_path, LIMIT, last)
+    assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
+
+
 def test_the_evidence_has_every_claim_in_one_group():
     assert all(evidence.group_of(name) for name in CLAIMS)
     rows = {name.partition(" ")[2] for name in evidence.load() if name.startswith("proof ")}

@@ -117,7 +117,9 @@ GROUPS = {
         *("adder-tree", "largest", "shift", "align", "normalizer"),
     ),
     "Rounders to float32, float16 and bfloat16; requantisers": ("rounder", "requantize"),
-    "Whole units of 4 or 8 lanes: the contract's result": ("sum", "loop", "terms", "total", "round"),
+    "Whole units of 4 or 8 lanes: the contract's result": (
+        *("sum", "loop", "terms", "total", "round"),
+    ),
     "Streams: as many results as products, latency and interval, stable payload, no deadlock": (
         "stream",
     ),

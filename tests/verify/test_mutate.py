@@ -184,6 +184,55 @@ endmodule
         equivalence.write_loop(graph_of(tmp_path), 1, "rst", tmp_path / "flow.aig")
 
 
+TWO_SECTIONS = """
+  always @(posedge clk) u_register_valid <= s_register_valid & ~rst;
+  always @(posedge clk) t_register_valid <= u_register_valid & s_register_valid & ~rst;
+  always @(posedge clk) if (s_register_valid) u_register_x <= s_register_x;
+  always @(posedge clk) if (u_register_valid & s_register_valid & ~rst)
+    t_register_running_x <= t_register_running_x ^ (mutant ? s_register_x : u_register_x);
+"""
+SUM_BEFORE = """
+  always @(posedge clk) u_register_valid <= s_register_valid & ~rst;
+  always @(posedge clk) t_register_valid <= d & ~rst;
+  always @(posedge clk) if (~rst) u_register_running_x <= mutant ? s_register_y : s_register_x;
+  always @(posedge clk) if (~rst)
+    t_register_running_x <= t_register_running_x ^ u_register_running_x;
+"""
+NO_OWNER = """
+  always @(posedge clk) toggle <= ~toggle & ~rst;
+  always @(posedge clk) if (s_register_valid) u_register_x <= toggle;
+  always @(posedge clk) u_register_valid <= s_register_valid & ~rst;
+  always @(posedge clk) t_register_valid <= u_register_valid & ~rst;
+  always @(posedge clk) if (u_register_valid & ~rst)
+    t_register_running_x <= t_register_running_x ^ (mutant ? toggle : u_register_x);
+"""
+
+
+@pytest.mark.parametrize("rest", [TWO_SECTIONS, SUM_BEFORE, NO_OWNER])
+def test_a_loop_that_reads_more_than_what_entered_once_is_not_proved(rest, tmp_path):
+    (tmp_path / "unit.v").write_text(f"""
+module unit (input wire clk, rst, mutant, in_valid, a, d, output wire out_x, busy, out_valid);
+  reg s_register_x, s_register_y, s_register_valid, u_register_x, u_register_running_x, toggle;
+  reg u_register_valid, t_register_running_x, t_register_valid;
+  assign out_x = t_register_running_x;
+  assign busy = s_register_valid ^ u_register_valid;
+  assign out_valid = t_register_valid;
+  always @(posedge clk) s_register_valid <= in_valid & ~rst;
+  always @(posedge clk) if (in_valid) begin
+    s_register_x <= a;
+    s_register_y <= a;
+  end
+{rest}
+endmodule
+""")
+    file = tmp_path / "flow.aig"
+    try:
+        equivalence.write_loop(graph_of(tmp_path), 1, "rst", file)
+    except NoPipelineError:
+        return
+    assert ask(equivalence.FLOW, tmp_path, "", LIMIT) is Verdict.REFUTED
+
+
 def graph_of(directory):
     """The graph of unit.v in the directory."""
     flat = "read_verilog unit.v\nproc\nwrite_rtlil mutants.il\ndesign -reset\n"

@@ -69,11 +69,11 @@ def decide(
     registers that hold nothing free to differ. Then that again for states of the unit that facts
     about it, its constants and what its queues reach allow, each proved here before it is assumed.
     Then outputs of a pipeline without loops, as functions of what enters: first whether a mask
-    hides what the mutant makes. Then states after a reset, where the first block begins a dot
-    product. Then every allowed sequence of inputs: both start in one state, whatever it is, with a
-    reset in the first cycle; payloads count while they are valid. What takes too long is asked
-    again with the longer limit. facts: those of the unit when None. SynthesisError when ABC fails
-    in the last question, or takes longer.
+    hides what the mutant makes. Then one step of a loop, of what enters it. Then states after a
+    reset, where the first block begins a dot product. Then every allowed sequence of inputs: both
+    start in one state, whatever it is, with a reset in the first cycle; payloads count while they
+    are valid. What takes too long is asked again with the longer limit. facts: those of the unit
+    when None. SynthesisError when ABC fails in the last question, or takes longer.
     """
     directory.mkdir(parents=True, exist_ok=True)
     graph = aig.read(design.aiger)

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from ..formal import aig
@@ -114,18 +115,16 @@ class Flow:
         one.
 
         Sections before the loop hold, while they are valid, what they make of inputs that entered.
-        From one state of the loop, both must make the same outputs and the same next state. What
-        the mutant changes may differ while it is invalid, except `sums`, the running sums. These
-        must be alike after a reset from one state, too, whatever sections hold before it.
+        From one state of the loop, both must make the same outputs and the same next state.
+        Registers that the mutant changes may differ while they are invalid, except `sums`, the
+        running sums. Sums must be alike after a reset from one state, too, whatever sections hold
+        before it.
         """
         straight = self._straight()
         if not straight:
             raise NoPipelineError("nothing before a loop")
-        active_low, pin = reset.endswith("n"), self.given[reset, 0]
-        valid = {owner for owner in self.owners if owner is not None}
-        in_reset = self._with([self.nexts[0][v] for v in valid], {pin: aig.TRUE ^ active_low})
-        if any(literal != aig.FALSE for literal in in_reset):
-            raise NoPipelineError("valid bits that a reset does not clear")
+        resets = self.given[reset, 0] ^ reset.endswith("n")
+        self._check_cleared(resets)
         wrong: list[int] = []
         made: list[dict[int, int]] = [{}, {}]
         for section, (load, before) in straight.items():
@@ -139,11 +138,16 @@ class Flow:
             raise NoPipelineError("another control")
         loop = [i for i, v in enumerate(self.owners) if v is not None and v not in straight]
         names = [name for name in self.outputs[0] if self.payload.fullmatch(name[0])]
+        read_by = [
+            [*(nexts[i] for i in loop), *(outputs[name] for name in names)]
+            for nexts, outputs in zip(self.nexts, self.outputs, strict=True)
+        ]
+        if len(self._sections(chain(*read_by)) & straight.keys()) > 1:
+            raise NoPipelineError("a loop that takes several sections")
+        if sums & made[0].keys():
+            raise NoPipelineError("a sum before the loop")
         sides = []
-        for side, (nexts, outputs) in enumerate(zip(self.nexts, self.outputs, strict=True)):
-            roots = [*(nexts[i] for i in loop), *(outputs[name] for name in names)]
-            if len(self._sections(roots) & straight.keys()) > 1:
-                raise NoPipelineError("a loop that takes several sections")
+        for side, roots in enumerate(read_by):
             here = self._with([*made[side].values()], self.entered)
             entered, known = dict(zip(made[side], here, strict=True)), {}
             for i in entered.keys() | loose:
@@ -159,8 +163,15 @@ class Flow:
             wrong.append(self.builder.both(unlike, counts))
         wrong += differ[len(loop) :]
         unlike = (self.builder.differ(self.nexts[0][i], self.nexts[1][i]) for i in sums)
-        wrong.append(self.builder.both(pin ^ active_low, self.builder.either(unlike)))
+        wrong.append(self.builder.both(resets, self.builder.either(unlike)))
         self.builder.write(path, [], self.builder.either(wrong))
+
+    def _check_cleared(self, resets: int) -> None:
+        """A reset clears valid bits."""
+        valid = {owner for owner in self.owners if owner is not None}
+        nexts = self._with([self.nexts[0][v] for v in valid], {resets: aig.TRUE})
+        if any(literal != aig.FALSE for literal in nexts):
+            raise NoPipelineError("valid bits that a reset does not clear")
 
     def _loose(self, sums: set[int], loose: set[int]) -> set[int]:
         """Registers that may differ while they are invalid: `loose`, and all that are made of one
@@ -271,6 +282,8 @@ class Flow:
         of = self._sections(taken)
         if len(of) > 1 or valid in of:
             raise NoPipelineError("registers of several sections")
+        if None in of:
+            raise NoPipelineError("registers that are not valid or invalid")
         if of and self._reads_inputs(taken):
             raise NoPipelineError("inputs that enter later")
         return next(iter(of), None)

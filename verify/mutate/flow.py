@@ -283,7 +283,7 @@ class Flow:
         if len(of) > 1 or valid in of:
             raise NoPipelineError("registers of several sections")
         if None in of:
-            raise NoPipelineError("registers that are not valid or invalid")
+            raise NoPipelineError("registers without a valid bit")
         if of and self._reads_inputs(taken):
             raise NoPipelineError("inputs that enter later")
         return next(iter(of), None)

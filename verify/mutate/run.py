@@ -28,9 +28,10 @@ def run(
 ) -> int:
     """Judge the subject `only`, or all with it in their names: 0 when the goal is reached, else 1.
 
-    limits: of the proofs. markdown: print rows of docs/evidence.md. RuntimeError for a task
-    without a result, as of a subject that does not pass without a mutant. ValueError for a subject
-    of `only` that cannot be judged here; of all subjects this one is left out.
+    limits: of the proofs. markdown: print rows of docs/evidence.md. A subject that does not pass
+    without a mutant is told and not judged, and the result is 1. RuntimeError where no subject
+    passes, and for another task without a result. ValueError for a subject of `only` that cannot be
+    judged here; of all subjects this one is left out.
     """
     judged = chosen(subjects(), only, "subject")
     check(sample, limits)

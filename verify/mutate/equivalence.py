@@ -17,7 +17,6 @@ from ..formal.engine import Verdict, ask
 from ..formal.facts import Fact, facts
 from .copies import (
     NOTHING,
-    PAYLOAD,
     Given,
     after_reset,
     allowed_by,
@@ -307,7 +306,7 @@ def write_loop(graph: Aig, number: int, reset: str, path: Path) -> None:
 
 def _flow(graph: Aig, number: int) -> Flow:
     numbers = [number_of(graph, which) for which in (0, number)]
-    return Flow(graph, numbers, owners_of(graph), PAYLOAD)
+    return Flow(graph, numbers, owners_of(graph))
 
 
 def _sums(graph: Aig) -> set[int]:

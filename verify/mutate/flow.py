@@ -8,7 +8,6 @@ are masked wherever the mutant's cell makes something else. Before a loop, the q
 one step from every state of the loop, and what it takes of what entered, are alike.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from ..formal import aig
 from ..formal.aig import Aig, Builder
+from .copies import PAYLOAD, counts
 
 Bit = tuple[str, int]
 ENTER = ("in_valid", 0)
@@ -39,7 +39,6 @@ class Flow:
         graph: Aig,
         selected: Sequence[dict[Bit, int]],
         owners: Sequence[int | None],
-        payload: re.Pattern[str],
     ) -> None:
         free = [name for name in graph.inputs if name not in selected[0]]
         count = len(graph.nexts)
@@ -49,7 +48,7 @@ class Flow:
         given, rest = self.given, literals[len(free) :]
         self.state, self.other, entered = rest[:count], rest[count : 2 * count], rest[2 * count :]
         self.entered = dict(zip(given.values(), entered, strict=True))
-        self.owners, self.payload = owners, payload
+        self.owners = owners
         self.nexts: list[list[int]] = []
         self.outputs: list[dict[Bit, int]] = []
         copies: list[list[int]] = []
@@ -87,28 +86,27 @@ class Flow:
         masked: ask less, whether the mutant's cell differs where no output is masked. A mask is a
         term that all outputs that may differ have in common: each has one value where it is 0.
         """
-        loads = {valid: self._load(valid) for valid in self.members}
-        self._check_control(loads.values())
-        wrong: list[int] = []
-        made: list[dict[int, int]] = [{}, {}]
-        sources = {valid: self._before(valid, load) for valid, load in loads.items()}
-        while sources:
-            ready = [valid for valid, before in sources.items() if before not in sources]
-            if not ready:
-                raise NoPipelineError("a loop")
-            for valid in ready:
-                before = sources.pop(valid)
-                for side in (0, 1):
-                    made[side] |= self._made(side, valid, before, loads[valid], made[side])
-                wrong.append(self._appears(valid, before, loads[valid]))
-        names = [name for name in self.outputs[0] if self.payload.fullmatch(name[0])]
-        pairs = [[self._leaves(side, name, made[side]) for side in (0, 1)] for name in names]
+        straight = self._straight()
+        for valid in self.members.keys() - straight.keys():
+            self._before(valid, self._load(valid))
+            raise NoPipelineError("a loop")
+        self._check_control(load for load, _ in straight.values())
+        (right, wrong), asked = self._made(straight)
+        names = self._payload()
+        seen = [[outputs[name] for name in names] for outputs in self.outputs]
+        section = self._section(chain(*seen), "outputs")
+        if section is not None:
+            valid = self.builder.either({counts(name, self.outputs[0]) for name, _ in names})
+            asked.append(self.builder.both(valid, self.state[section] ^ 1))
         if masked:
-            (differs,) = self._with([self.differs], {self.state[i]: x for i, x in made[0].items()})
-            wrong.append(self.builder.both(differs, self._shown(pairs)))
+            self._section([self.differs], "the mutant's cell")
+        *first, differs = self._with([*seen[0], self.differs], right)
+        pairs = [*zip(first, self._with(seen[1], wrong), strict=True)]
+        if masked:
+            asked.append(self.builder.both(differs, self._shown(pairs)))
         else:
-            wrong += [self.builder.differ(*pair) for pair in pairs]
-        self.builder.write(path, [], self.builder.either(wrong))
+            asked += [self.builder.differ(*pair) for pair in pairs]
+        self.builder.write(path, [], self.builder.either(asked))
 
     def write_loop(self, path: Path, reset: str, sums: set[int]) -> None:
         """Write the question about a loop: one output, 1 where both differ. NoPipelineError without
@@ -125,46 +123,53 @@ class Flow:
             raise NoPipelineError("nothing before a loop")
         resets = self.given[reset, 0] ^ reset.endswith("n")
         self._check_cleared(resets)
-        wrong: list[int] = []
-        made: list[dict[int, int]] = [{}, {}]
-        for section, (load, before) in straight.items():
-            for side in (0, 1):
-                made[side] |= self._made(side, section, before, load, made[side])
-            wrong.append(self._appears(section, before, load))
-        loose = self._loose(sums, {i for i, x in made[0].items() if x != made[1][i]})
+        made, asked = self._made(straight)
+        before = {literal: self.number[literal >> 1] for literal in made[0]}
+        if sums & {*before.values()}:
+            raise NoPipelineError("a sum before the loop")
+        loose = self._loose(sums, {i for own, i in before.items() if made[0][own] != made[1][own]})
         control = self._control()
         read = self._registers([*control[0], *(load for load, _ in straight.values())])
         if control[0] != control[1] or read & loose:
             raise NoPipelineError("another control")
         loop = [i for i, v in enumerate(self.owners) if v is not None and v not in straight]
-        names = [name for name in self.outputs[0] if self.payload.fullmatch(name[0])]
-        read_by = [
+        asked += self._one_step(loop, loose, made)
+        unlike = (self.builder.differ(self.nexts[0][i], self.nexts[1][i]) for i in sums)
+        asked.append(self.builder.both(resets, self.builder.either(unlike)))
+        self.builder.write(path, [], self.builder.either(asked))
+
+    def _one_step(
+        self, loop: Sequence[int], loose: set[int], made: Sequence[dict[int, int]]
+    ) -> list[int]:
+        """Where one step makes other registers of the loop, or other outputs.
+
+        loose: registers that may differ while they are invalid. made: what sections before hold.
+        """
+        names = self._payload()
+        roots = [
             [*(nexts[i] for i in loop), *(outputs[name] for name in names)]
             for nexts, outputs in zip(self.nexts, self.outputs, strict=True)
         ]
-        if len(self._sections(chain(*read_by)) & straight.keys()) > 1:
+        before = {self.owners[self.number[literal >> 1]] for literal in made[0]}
+        if len(self._sections(chain(*roots)) & before) > 1:
             raise NoPipelineError("a loop that takes several sections")
-        if sums & made[0].keys():
-            raise NoPipelineError("a sum before the loop")
         sides = []
-        for side, roots in enumerate(read_by):
-            here = self._with([*made[side].values()], self.entered)
-            entered, known = dict(zip(made[side], here, strict=True)), {}
-            for i in entered.keys() | loose:
-                own, owner = self.state[i], self.owners[i]
+        for side, taken in enumerate(made):
+            here = self._with([*taken.values()], self.entered)
+            entered, known = dict(zip(taken, here, strict=True)), {}
+            for own in entered.keys() | {self.state[i] for i in loose}:
+                i = self.number[own >> 1]
+                owner = self.owners[i]
                 assert owner is not None
                 idle = self.other[i] if side and i in loose else own
-                known[own] = self.builder.choose(self.state[owner], entered.get(i, own), idle)
-            sides.append(self._with(roots, known))
-        differ = [self.builder.differ(a, b) for a, b in zip(*sides, strict=True)]
-        for i, unlike in zip(loop, differ, strict=False):
-            owner = self.owners[i] if i in loose else None
-            counts = aig.TRUE if owner is None else self.nexts[0][owner]
-            wrong.append(self.builder.both(unlike, counts))
-        wrong += differ[len(loop) :]
-        unlike = (self.builder.differ(self.nexts[0][i], self.nexts[1][i]) for i in sums)
-        wrong.append(self.builder.both(resets, self.builder.either(unlike)))
-        self.builder.write(path, [], self.builder.either(wrong))
+                known[own] = self.builder.choose(self.state[owner], entered.get(own, own), idle)
+            sides.append(self._with(roots[side], known))
+        differ = [self.builder.differ(*pair) for pair in zip(*sides, strict=True)]
+        for place, i in enumerate(loop):
+            owner = self.owners[i]
+            if owner is not None and i in loose:
+                differ[place] = self.builder.both(differ[place], self.nexts[0][owner])
+        return differ
 
     def _check_cleared(self, resets: int) -> None:
         """A reset clears valid bits."""
@@ -242,9 +247,13 @@ class Flow:
         """Valid bits that come next, and handshakes, of unit and mutant."""
         return [
             [*(nexts[v] for v in self.members),
-             *(x for name, x in outputs.items() if not self.payload.fullmatch(name[0]))]
+             *(x for name, x in outputs.items() if not PAYLOAD.fullmatch(name[0]))]
             for nexts, outputs in zip(self.nexts, self.outputs, strict=True)
         ]  # fmt: skip
+
+    def _payload(self) -> list[Bit]:
+        """Outputs that belong to a stream."""
+        return [name for name in self.outputs[0] if PAYLOAD.fullmatch(name[0])]
 
     def _load(self, valid: int) -> int:
         """The literal that lets a section's registers take new values."""
@@ -279,27 +288,34 @@ class Flow:
         """The section that a section's registers take, None for inputs."""
         roots = [self.nexts[side][i] for side in (0, 1) for i in self.members[valid]]
         taken = self._with(roots, {load: aig.TRUE})
-        of = self._sections(taken)
-        if len(of) > 1 or valid in of:
-            raise NoPipelineError("registers of several sections")
-        if None in of:
+        if None in self._sections(taken):
             raise NoPipelineError("registers without a valid bit")
-        if of and self._reads_inputs(taken):
-            raise NoPipelineError("inputs that enter later")
-        return next(iter(of), None)
+        before = self._section(taken, "registers")
+        if before == valid:
+            raise NoPipelineError("a loop")
+        return before
 
     def _made(
-        self, side: int, valid: int, before: int | None, load: int, made: dict[int, int]
-    ) -> dict[int, int]:
-        """Literals of a section's registers as functions of inputs."""
-        members = self.members[valid]
-        roots = [self.nexts[side][i] for i in members]
-        if self._with(roots, {load: aig.FALSE}) != [self.state[i] for i in members]:
-            raise NoPipelineError("registers that do not hold")
-        entered = () if before is None else self.members[before]
-        known = {self.state[i]: made[i] for i in entered}
-        taken = self._with(self._with(roots, {load: aig.TRUE}), known)
-        return dict(zip(members, taken, strict=True))
+        self, straight: dict[int, tuple[int, int | None]]
+    ) -> tuple[list[dict[int, int]], list[int]]:
+        """What registers of sections hold of inputs while they are valid, by their literals, in
+        unit and mutant; whether a section becomes valid without any.
+
+        straight: loads and sections before, in order.
+        """
+        made: list[dict[int, int]] = [{}, {}]
+        appears = []
+        for valid, (load, before) in straight.items():
+            members = self.members[valid]
+            own = [self.state[i] for i in members]
+            for nexts, known in zip(self.nexts, made, strict=True):
+                roots = [nexts[i] for i in members]
+                if self._with(roots, {load: aig.FALSE}) != own:
+                    raise NoPipelineError("registers that do not hold")
+                taken = self._with(self._with(roots, {load: aig.TRUE}), known)
+                known |= zip(own, taken, strict=True)
+            appears.append(self._appears(valid, before, load))
+        return made, appears
 
     def _appears(self, valid: int, before: int | None, load: int) -> int:
         """Whether a section becomes valid though it neither holds nor takes something valid."""
@@ -308,14 +324,15 @@ class Flow:
         good = self.builder.either((holds, self.builder.both(load, comes)))
         return self.builder.both(self.nexts[0][valid], good ^ 1)
 
-    def _leaves(self, side: int, name: Bit, made: dict[int, int]) -> int:
-        """An output as a function of inputs."""
-        roots = [self.outputs[side][name]]
-        if len(self._sections(roots)) > 1:
-            raise NoPipelineError("outputs of several sections")
-        if self._reads_inputs(roots):
-            raise NoPipelineError("outputs of inputs")
-        return self._with(roots, {self.state[i]: x for i, x in made.items()})[0]
+    def _section(self, literals: Iterable[int], what: str) -> int | None:
+        """The one section that literals depend on, None for inputs or valid bits."""
+        cone = [*literals]
+        of = self._sections(cone)
+        if len(of) > 1:
+            raise NoPipelineError(f"{what} of several sections")
+        if of and self._reads_inputs(cone):
+            raise NoPipelineError(f"{what} of a section and inputs")
+        return next(iter(of), None)
 
     def _sections(self, literals: Iterable[int]) -> set[int | None]:
         """Sections of the registers that literals depend on; None for valid bits."""

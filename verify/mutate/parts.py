@@ -68,6 +68,7 @@ PARTS = (
             "model/test_accumulators",
             "hw/test_micro",
             "model/test_trace",
+            "model/test_dot_refusals",
             "model/test_dot",
             "model/test_rational_formats",
             "model/test_machines",

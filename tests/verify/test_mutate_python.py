@@ -1,0 +1,108 @@
+"""Mutants of Python modules, and the tests that judge them."""
+
+import ast
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from mxdot.verify.mutate import parts, python_source
+from mxdot.verify.mutate.score import Fate
+
+SOURCE = '''
+CHUNK = 2**16
+
+
+def f(x: int | None = 3) -> int:
+    """Doc."""
+    if x < 2 and not x:
+        raise ValueError("x must be 1 + 1")
+    return -x + 5
+'''
+
+
+def test_mutants_of_python_change_one_expression():
+    changes = python_source.sample(SOURCE, 100, "seed")
+    assert Counter(change.operator for change in changes) == {
+        "swapped operator": 1, "swapped comparison": 1, "swapped condition": 1,
+        "dropped sign or negation": 2, "off by one": 6,
+    }  # fmt: skip
+    texts = {change.text for change in changes} | {ast.unparse(ast.parse(SOURCE))}
+    assert len(texts) == len(changes) + 1
+    assert all("x must be 1 + 1" in text and "x: int | None" in text for text in texts)
+    assert all("CHUNK = 2 ** 16" in text for text in texts)
+    assert python_source.sample(SOURCE, 4, "seed") == changes[:4]
+
+
+@pytest.mark.parametrize(
+    ("tests", "fate"),
+    [
+        (("model/test_blocks", "model/test_quantize"), Fate.KILLED),
+        (("model/test_trace",), Fate.SURVIVED),
+    ],
+)
+def test_a_mutant_of_the_model(tests, fate):
+    part = parts.Part("rules", ("schemes/rules.py",), tests)
+    (mutant,) = parts.mutants(part, 1, 1)
+    outcome = parts.judged(part, *mutant)
+    assert outcome.fate is fate, outcome
+    assert not parts.failing(parts.Part("rules", (), tests[:1]))
+
+
+def has_mutants(file):
+    return bool(python_source.sample(file.read_text(), 1, ""))
+
+
+@pytest.mark.parametrize("folder", ["model", "hw/verilog", "gpu/kernels"])
+def test_each_module_that_computes_is_in_one_part(folder):
+    root = parts.checkout()
+    names = [(part.package, name) for part in parts.PARTS for name in (*part.modules, *part.leaves)]
+    of = Counter("/".join(name) for name in names)
+    files = {path.relative_to(root).as_posix(): path for path in (root / folder).rglob("*.py")}
+    for name, path in files.items():
+        assert of[name] == 1 or (not of[name] and not has_mutants(path)), (name, of[name])
+
+
+def test_tests_of_parts_are_files():
+    for part in parts.PARTS:
+        for name in part.tests:
+            assert (parts.checkout() / "tests" / f"{name}.py").is_file(), name
+
+
+def test_a_sample_of_many_files_begins_at_none():
+    """Fewer mutants than files: the seed says which files have one."""
+    (part,) = (part for part in parts.PARTS if part.name == "gpu-kernels")
+    files = [{file for file, _ in parts.mutants(part, 8, seed)} for seed in range(8)]
+    assert all(len(each) > 4 for each in files)
+    assert len(set.union(*files)) > 20
+
+
+@pytest.fixture
+def part_of(tmp_path):
+    """A part whose Python is a script of the shell."""
+
+    def part_of(script):
+        python = tmp_path / "python"
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+        return parts.Part("odd", (), ("model/test_trace",), python=str(python))
+
+    return part_of
+
+
+def test_a_fault_of_its_own_kills_and_a_kill_does_not(part_of):
+    assert parts.failing(part_of("kill -s SEGV $$")) == "model/test_trace"
+    with pytest.raises(ValueError, match=r"^model/test_trace cannot run: status -9$"):
+        parts.failing(part_of("kill -s KILL $$"))
+
+
+def test_tests_of_a_mutant_that_do_not_end_kill_it(part_of):
+    assert parts.failing(replace(part_of("sleep 60"), limit=0.1)) == "model/test_trace"
+
+
+def test_tests_of_a_part_find_no_module_in_the_current_directory(part_of, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    script = 'case ":$PYTHONPATH:" in *::*) exit 1;; esac'
+    assert not parts.failing(part_of(script))
+    monkeypatch.setenv("PYTHONPATH", "/x:")
+    assert parts.failing(part_of(script)) == "model/test_trace"

@@ -88,7 +88,7 @@ class Flow:
         """
         straight = self._straight()
         for valid in self.members.keys() - straight.keys():
-            self._before(valid, self._load(valid))
+            self._before(valid, self._load(valid))  # says why
             raise NoPipelineError("a loop")
         self._check_control(load for load, _ in straight.values())
         (right, wrong), asked = self._made(straight)

@@ -18,8 +18,8 @@ from mxdot.verify.command import Session
 from mxdot.verify.formal import engine, linear
 from mxdot.verify.formal import run as command
 from mxdot.verify.formal.claim import Claim, prove
-from mxdot.verify.formal.engine import Verdict, decide
-from mxdot.verify.formal.observer import component, cut
+from mxdot.verify.formal.engine import Verdict, decide, decide_first
+from mxdot.verify.formal.observer import ObservedUnit, component, cut
 from mxdot.verify.formal.values import FAR_BELOW
 
 LIMIT = 120  # seconds
@@ -88,6 +88,22 @@ def test_registers_start_with_any_value(tmp_path):
     assert right in unit.text
     wrong = replace(unit, text=unit.text.replace(right, "if (~rst & "))
     assert decide(wrong, claim.rule, tmp_path, LIMIT) is Verdict.REFUTED
+
+
+COUNTER = """
+module subject (input wire clk, rst, up, output reg [3:0] count);
+  always @(posedge clk) count <= rst ? 4'd0 : count + up;
+endmodule
+"""
+
+
+@pytest.mark.parametrize(("cycles", "verdict"), [(9, Verdict.PROVED), (10, Verdict.REFUTED)])
+def test_a_claim_about_the_first_cycles(cycles, verdict, tmp_path):
+    """A counter is 0 in the first cycle after a reset, and at most 9 in the tenth."""
+    shapes = {"rst": 1, "up": 1, "count": 4}
+    counter = ObservedUnit(COUNTER, {"rst": 1, "up": 1}, shapes, "clk", "rst")
+    found = decide_first(counter, lambda m, p: p.count == 9, tmp_path, LIMIT, cycles)
+    assert found is verdict
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class Claim:
     """Bits of the inputs that the claim covers; None for all of the subject."""
     state: str = "any state"
     """State in which registers begin, for claims about any number of cycles."""
+    cycles: str = "every cycle"
+    """Cycles that such a claim is about, in words."""
 
     def seeded(self, subject: ObservedUnit) -> ObservedUnit:
         """The subject with its bug."""
@@ -78,6 +80,8 @@ def prove(claim: Claim, directory: Path, limit: float) -> Result:
 
 def space(claim: Claim, subject: ObservedUnit) -> str:
     """Number of inputs as a power of two, in words."""
-    every = f" in every cycle, from {claim.state}" if subject.clock and not subject.cycles else ""
+    every = (
+        f" in {claim.cycles}, from {claim.state}" if subject.clock and not subject.cycles else ""
+    )
     bits = subject.input_bits if claim.bits is None else claim.bits
     return f"2^{bits}{every}"

@@ -38,6 +38,9 @@ CORRESPONDING = SEQUENTIAL.replace("pdr", "scorr; pdr")
 # No more than that, and induction over one cycle: for a rule of a few registers of a wide unit.
 BY_CYCLE = SEQUENTIAL.replace("pdr", "scorr; dprove")
 
+# No invariant, the first cycles alone; frame 0 is the reset.
+FIRST_CYCLES = SEQUENTIAL.replace("pdr", "bmc3 -F {frames}")
+
 # One case of some cycles, in which little is alike except the result: without sweeping.
 CASE_OF_CYCLES = "read case.aig; sat -C 0; print_status"
 CYCLES = "read case.aig; ifraig; iprove; print_status"
@@ -71,6 +74,20 @@ def decide(
         return _cycles(subject, directory, limit, cases)
     commands = sequential if subject.clock else COMBINATIONAL
     return ask(commands, directory, "the subject", limit)
+
+
+def decide_first(
+    subject: ObservedUnit, rule: Rule, directory: Path, limit: float, cycles: int
+) -> Verdict:
+    """Whether `rule` says wrong in none of the first `cycles` after any state and one reset.
+
+    Errors as `decide`'s.
+    """
+    build(subject, rule, directory, limit)
+    log = run_abc(FIRST_CYCLES.format(frames=cycles + 1), directory, "the subject", limit)
+    if f"No output asserted in {cycles + 1} frames." in log:
+        return Verdict.PROVED
+    return Verdict.REFUTED if " was asserted in frame " in log else Verdict.UNDECIDED
 
 
 def build(

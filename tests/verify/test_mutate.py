@@ -70,7 +70,7 @@ def test_outputs_of_what_enters_are_alike_for_equal_mutants_alone(made, outcomes
         for masked in (True, False):
             with suppress(NoPipelineError):
                 file = tmp_path / "flow.aig"
-                equivalence.write_flow(graph, mutant.number, file, masked=masked)
+                equivalence.write_flow(graph, mutant.number, made.reset, file, masked=masked)
                 if ask(equivalence.FLOW, tmp_path, mutant.text, LIMIT) is Verdict.PROVED:
                     alike.add(outcome.fate)
     assert alike == {Fate.EQUIVALENT}

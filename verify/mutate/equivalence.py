@@ -118,7 +118,7 @@ def _questions(
         yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
     for of, masked in ((", where no mask hides them", True), ("", False)):
         with suppress(NoPipelineError):
-            write_flow(graph, number, directory / "flow.aig", masked=masked)
+            write_flow(graph, number, reset, directory / "flow.aig", masked=masked)
             yield f"outputs of what enters{of}", lambda _: None, FLOW
     with suppress(NoPipelineError):
         write_loop(graph, number, reset, directory / "flow.aig")
@@ -290,12 +290,12 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = NOTHING) -> None
     builder.write(path, [], builder.either(differ))
 
 
-def write_flow(graph: Aig, number: int, path: Path, *, masked: bool = False) -> None:
+def write_flow(graph: Aig, number: int, reset: str, path: Path, *, masked: bool = False) -> None:
     """Write whether outputs are other functions of what enters; NoPipelineError for other units.
 
     masked: write whether the mutant's cell makes something else where no mask hides outputs.
     """
-    _flow(graph, number).write(path, masked=masked)
+    _flow(graph, number).write(path, reset, masked=masked)
 
 
 def write_loop(graph: Aig, number: int, reset: str, path: Path) -> None:

@@ -1,11 +1,11 @@
 """Whether a pipeline and its mutant make the same of what enters.
 
-A section's registers hold, or take a function of the section before it. While its valid bit is 1
-they are thus a function of inputs that entered together, in the unit and in the mutant of the same
-ones, unless the mutant changes when registers hold. Without loops, one question without registers
-is left: whether outputs are alike functions of inputs. A smaller one may do: whether all outputs
-are masked wherever the mutant's cell makes something else. Before a loop, the question is whether
-one step from every state of the loop, and what it takes of what entered, are alike.
+A section's registers hold, or take a function of the section before it. So after a reset, while
+its valid bit is 1, they are a function of inputs that entered together. The mutant's are one of
+the same inputs, unless it changes when registers hold. Without loops, one question without
+registers is left: whether outputs are alike functions of inputs. A smaller one may do: whether all
+outputs are masked wherever the mutant's cell makes something else. With a loop, the question is
+whether one step from each of its states is alike, where it takes what entered.
 """
 
 from collections import Counter
@@ -24,14 +24,14 @@ ENTER = ("in_valid", 0)
 
 
 class NoPipelineError(ValueError):
-    """The graph is another kind of unit, or the mutant changes when registers hold."""
+    """The question would say nothing of this unit, or of this mutant."""
 
 
 class Flow:
     """Unit and mutant as nodes of one graph, from one state.
 
     sides: by unit and mutant, next values of registers and outputs. state: literals of registers.
-    owners: number of the valid bit of each register, None for valid bits themselves.
+    owners: number of the valid bit of each register, None for valid bits and registers without one.
     """
 
     def __init__(
@@ -80,15 +80,18 @@ class Flow:
         places += filter(_is_gone, roots)
         return self.builder.either(self.builder.differ(*pair) for pair in places)
 
-    def write(self, path: Path, *, masked: bool = False) -> None:
+    def write(self, path: Path, reset: str, *, masked: bool = False) -> None:
         """Write the question: one output, 1 where both differ. NoPipelineError without one.
+
+        All outputs are of one section. The output is 1 too where they count while it is not valid.
 
         masked: ask less, whether the mutant's cell differs where no output is masked. A mask is a
         term that all outputs that may differ have in common: each has one value where it is 0.
         """
+        self._check_cleared(self._resets(reset))
         straight = self._straight()
         for valid in self.members.keys() - straight.keys():
-            self._before(valid, self._load(valid))  # says why
+            self._before(valid, self._load(valid))  # raises with the reason
             raise NoPipelineError("a loop")
         self._check_control(load for load, _ in straight.values())
         (right, wrong), asked = self._made(straight)
@@ -99,7 +102,7 @@ class Flow:
             valid = self.builder.either({counts(name, self.outputs[0]) for name, _ in names})
             asked.append(self.builder.both(valid, self.state[section] ^ 1))
         if masked:
-            self._section([self.differs], "the mutant's cell")
+            self._check_cell(straight)
         *first, differs = self._with([*seen[0], self.differs], right)
         pairs = [*zip(first, self._with(seen[1], wrong), strict=True)]
         if masked:
@@ -121,7 +124,7 @@ class Flow:
         straight = self._straight()
         if not straight:
             raise NoPipelineError("nothing before a loop")
-        resets = self.given[reset, 0] ^ reset.endswith("n")
+        resets = self._resets(reset)
         self._check_cleared(resets)
         made, asked = self._made(straight)
         before = {literal: self.number[literal >> 1] for literal in made[0]}
@@ -141,7 +144,7 @@ class Flow:
     def _one_step(
         self, loop: Sequence[int], loose: set[int], made: Sequence[dict[int, int]]
     ) -> list[int]:
-        """Where one step makes other registers of the loop, or other outputs.
+        """Literals of whether one step makes other registers of the loop, or other outputs.
 
         loose: registers that may differ while they are invalid. made: what sections before hold.
         """
@@ -170,6 +173,20 @@ class Flow:
             if owner is not None and i in loose:
                 differ[place] = self.builder.both(differ[place], self.nexts[0][owner])
         return differ
+
+    def _resets(self, reset: str) -> int:
+        """The literal that is 1 in a reset."""
+        return self.given[reset, 0] ^ reset.endswith("n")
+
+    def _check_cell(self, straight: dict[int, tuple[int, int | None]]) -> None:
+        """The mutant's cell reads one section, or inputs that enter in the same cycle."""
+        self._section([self.differs], "the mutant's cell")
+        later = chain(
+            *(self.members[valid] for valid, (_, of) in straight.items() if of is not None)
+        )
+        changed = any(self.nexts[0][i] != self.nexts[1][i] for i in later)
+        if changed and self._reads_inputs([self.differs]):
+            raise NoPipelineError("a cell of later inputs")
 
     def _check_cleared(self, resets: int) -> None:
         """A reset clears valid bits."""
@@ -244,7 +261,7 @@ class Flow:
             raise NoPipelineError("control that depends on data")
 
     def _control(self) -> list[list[int]]:
-        """Valid bits that come next, and handshakes, of unit and mutant."""
+        """Valid bits and registers without a section that come next, and handshakes, of both."""
         return [
             [*(nexts[v] for v in self.members),
              *(x for name, x in outputs.items() if not PAYLOAD.fullmatch(name[0]))]
@@ -256,7 +273,7 @@ class Flow:
         return [name for name in self.outputs[0] if PAYLOAD.fullmatch(name[0])]
 
     def _load(self, valid: int) -> int:
-        """The literal that lets a section's registers take new values."""
+        """The literal that lets most of a section's registers take new values."""
         selects = Counter(
             load for i in self.members[valid]
             for load in [self._select(self.nexts[0][i], self.state[i])] if load is not None
@@ -298,8 +315,8 @@ class Flow:
     def _made(
         self, straight: dict[int, tuple[int, int | None]]
     ) -> tuple[list[dict[int, int]], list[int]]:
-        """What registers of sections hold of inputs while they are valid, by their literals, in
-        unit and mutant; whether a section becomes valid without any.
+        """Functions of inputs that registers hold while they are valid, by their literals, in unit
+        and mutant; and whether a section becomes valid though none entered.
 
         straight: loads and sections before, in order.
         """
@@ -325,7 +342,8 @@ class Flow:
         return self.builder.both(self.nexts[0][valid], good ^ 1)
 
     def _section(self, literals: Iterable[int], what: str) -> int | None:
-        """The one section that literals depend on, None for inputs or valid bits."""
+        """The one section that literals depend on; None where they read inputs, or registers
+        without a section."""
         cone = [*literals]
         of = self._sections(cone)
         if len(of) > 1:
@@ -335,7 +353,7 @@ class Flow:
         return next(iter(of), None)
 
     def _sections(self, literals: Iterable[int]) -> set[int | None]:
-        """Sections of the registers that literals depend on; None for valid bits."""
+        """Sections of the registers that literals depend on; None for registers without one."""
         return {self.owners[i] for i in self._registers(literals)}
 
     def _reads_inputs(self, literals: Iterable[int]) -> bool:

@@ -54,8 +54,8 @@ sim: $(READY) $(if $(value NETLIST)$(value SIM),$(COMPARE)) $(if $(LAYER),$(REAL
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(LAYER),@$(REAL_VENV)/bin/mxdot run-layer)
 
-soak: $(READY) $(if $(value SIM),$(COMPARE)) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1 SIM=bitsliced)
-	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) \
+soak: $(READY) $(if $(value SIM),$(COMPARE)) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1 SIM=bitsliced ARGS=--random)
+	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) $(ARGS) \
 		$(if $(value SIM),--simulator $(call quoted,SIM)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
 		$(if $(filter-out 0,$(value FULL)),--full)
 
@@ -88,7 +88,7 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
 STEPS := test-full test-compare figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
-SOAKS := soak soak-bitsliced
+SOAKS := soak soak-bitsliced soak-random
 verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
@@ -110,6 +110,8 @@ verify-mutate:
 	$(EVIDENCE) mutate ARGS='--count 20 --seed 995105'
 verify-soak-bitsliced:
 	$(EVIDENCE) soak SIM=bitsliced
+verify-soak-random:
+	$(EVIDENCE) soak ARGS=--random
 verify-sim-cxxrtl verify-sim-bitsliced:
 	$(EVIDENCE) sim SIM=$(@:verify-sim-%=%) SEED=1
 verify-sim-netlist:

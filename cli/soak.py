@@ -101,10 +101,11 @@ def run_soak(args: argparse.Namespace) -> int:
 def _run_random(args: argparse.Namespace) -> int:
     """Units drawn at random; 0 when nothing failed, 1 when something did."""
     from ..sim.engine.toolchain import ToolError, find_tools
+    from ..util.workers import processes
     from ..verify.soak import random_units
     from ..verify.soak.run import BUILD
 
-    for name in ("full", "only", "seed", "rounds", "simulator", "jobs"):
+    for name in ("full", "only", "seed", "rounds", "simulator"):
         value = getattr(args, name)
         if value is not None and value is not False:
             raise ValueError(f"{name} must be left out with random")
@@ -114,7 +115,8 @@ def _run_random(args: argparse.Namespace) -> int:
         raise ValueError(str(error)) from None
     hours = DEFAULT_HOURS if args.hours is None else args.hours
     count = RANDOM_COUNT if args.count is None else args.count
-    return 0 if random_units.run(BUILD, hours, count, program()) else 1
+    backend = processes(args.jobs)
+    return 0 if random_units.run(BUILD, hours, count, program(), backend) else 1
 
 
 def _check(args: argparse.Namespace) -> None:

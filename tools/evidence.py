@@ -92,9 +92,13 @@ STEPS = {
         "units as ASAP7 cells", "golden model", "make sim NETLIST=asap7 SEED=1",
         ("hw", "model", "sim", "synth"),
     ),
-    "soak": Step("random units with fresh seeds", "golden model", "make soak HOURS=1"),
+    "soak": Step("units with fresh seeds", "golden model", "make soak HOURS=1"),
     "soak-bitsliced": Step(
         "the same, 512 runs at a time", "golden model", "make soak SIM=bitsliced HOURS=1"
+    ),
+    "soak-random": Step(
+        "random units of every kind", "golden model",
+        "make soak ARGS=--random HOURS=1",
     ),
     "fuzz": Step(
         "damaged files, names and options are read or refused in one line",
@@ -218,8 +222,9 @@ def summary(rows: Rows, lines: Sequence[str]) -> str:
         return f"{different - survived} of {different} killed"
     if holes := re.findall(r"\b\d+ holes\b", "\n".join(lines)):
         return holes[-1]
-    totals = [line for line in lines if "compared with the model" in line]
-    return next(filter(None, reversed(totals or lines)), "")
+    said = [line for line in lines if line and not re.match(r"make(\[\d+\])?: ", line)]
+    totals = [line for line in said if "compared with the model" in line]
+    return (totals or said or [""])[-1]
 
 
 def _holds(row: Row) -> bool:

@@ -49,7 +49,9 @@ def test_a_result_of_other_sources_is_older(kept):
 def test_the_result_of_a_simulation_is_its_totals():
     lines = ["table", "2 units, 9 dot products compared with the model, 0 mismatches", "a layer"]
     assert evidence.summary({}, lines) == lines[1]
-    assert evidence.summary({}, ["5 passed", ""]) == "5 passed"
+    ends = ["5 passed", "", "make[1]: Leaving directory 'x'"]
+    assert evidence.summary({}, ends) == "5 passed"
+    assert evidence.summary({}, []) == ""
     assert evidence.summary({}, ["coverage of 2 units: line 9 of 9; 0 holes; closed"]) == "0 holes"
     rows = {"mutants a": {"mutants": 20, "equal": 2, "survived": 1}}
     assert evidence.summary(rows, lines) == "17 of 18 killed"

@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from here import HERE
 from mxdot.cli import main
 from mxdot.model.units import KINDS
+from mxdot.util import workers
 from mxdot.verify.soak import random_units
 from mxdot.verify.soak.random_units import (
     ABSENT,
@@ -97,11 +99,24 @@ def test_a_failure_prints_the_command_and_the_next_run_goes_on(tmp_path, monkeyp
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(random_units, "simulated", fails)
+    monkeypatch.setattr(workers, "processes", lambda _: HERE)
     assert main(["sim", "soak", "--random", "--hours", "0.0001", "--count", "5"]) == 1
     assert f"repeat with: mxdot {' '.join(ran[0])}" in capsys.readouterr().out
     assert main(["sim", "soak", "--random", "--hours", "0.0001", "--count", "5"]) == 0
     assert len({" ".join(command) for command in ran}) == len(ran)
     assert (tmp_path / "build" / "soak" / "random-uncovered.txt").is_file()
+
+
+def test_units_that_were_begun_come_first(tmp_path, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(random_units, "simulated", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        random_units.run(tmp_path, 1, 5, "mxdot", HERE)
+    drawn = Drawn.load(tmp_path / "random.json")
+    assert len(drawn.begun) == sum(drawn.numbers.values()) == 1
+    assert [[task.kind, task.number] for task in drawn.tasks(0, 5)] == drawn.begun
 
 
 @pytest.mark.parametrize("words", [["--full"], ["--seed", "0"]])

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from pathlib import Path
@@ -30,9 +31,11 @@ from ...sim.engine.regression_units import file_name
 from ...util import children
 from ...util.children import terminate_as_interrupt
 from ...util.files import write_file
+from ...util.jobs import Backend, results
+from ...util.store import Outcome
 
 BUILDS = Path("build/sim/builds")
-SCHEMA = "mxdot random units 1"
+SCHEMA = "mxdot random units 2"
 ABSENT = "-"
 """Value of an option that is left to its default."""
 TRIES = 200
@@ -200,12 +203,45 @@ def pairs_of(kind: str, given: dict[str, str]) -> list[str]:
     return [" & ".join(pair) for pair in combinations(values, 2)]
 
 
+@dataclass(frozen=True)
+class RandomUnit:
+    """Task: a unit of a kind in a run of `count` items, by the command that repeats it."""
+
+    kind: str
+    number: int
+    count: int
+
+    @property
+    def key(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self.number}"
+
+    weight = 10.0
+
+    @property
+    def words(self) -> list[str]:
+        """The command, without the program's name."""
+        options = words_of(self.kind, draw(self.kind, self.number)[1])
+        seed = ["--seed", str(self.number)]
+        return ["sim", self.kind, *options, "--count", str(self.count), *seed, "--fresh"]
+
+    def run(self) -> dict[str, Any]:
+        """Exit status and what the command printed."""
+        done = simulated(self.words)
+        return {"status": done.returncode, "out": done.stdout, "error": done.stderr}
+
+
 @dataclass
 class Drawn:
     """Counts of units and pairs of each kind, in a file: the next soak goes on from there."""
 
     path: Path
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    begun: list[list[Any]] = field(default_factory=list)
+    """Kind and number of units that have no result yet."""
     pairs: dict[str, Counter[str]] = field(default_factory=lambda: {k: Counter() for k in KINDS})
     failed: list[str] = field(default_factory=list)
 
@@ -219,13 +255,26 @@ class Drawn:
             if values["schema"] != SCHEMA:
                 raise ValueError(f"schema must be {SCHEMA!r}")
             pairs = {kind: Counter(counts) for kind, counts in values["pairs"].items()}
-            return cls(path, values["numbers"], pairs, values["failed"])
+            return cls(path, values["numbers"], values["begun"], pairs, values["failed"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} must hold what was drawn: {error}") from None
 
     def save(self) -> None:
-        values = {"schema": SCHEMA, "numbers": self.numbers, "failed": self.failed}
-        write_file(self.path, json.dumps(values | {"pairs": self.pairs}, indent=1) + "\n")
+        names = ("numbers", "begun", "failed", "pairs")
+        values = {"schema": SCHEMA, **{name: getattr(self, name) for name in names}}
+        write_file(self.path, json.dumps(values, indent=1) + "\n")
+
+    def tasks(self, ends: float, count: int) -> Iterator[RandomUnit]:
+        """Units that were begun, then others until the monotonic clock says `ends`."""
+        yield from [RandomUnit(kind, number, count) for kind, number in self.begun]
+        while time.monotonic() < ends:
+            rng = random.Random(sum(self.numbers.values()))
+            kind = rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
+            task = RandomUnit(kind, self.numbers[kind], count)
+            self.numbers[kind] += 1
+            self.begun.append([kind, task.number])
+            self.save()
+            yield task
 
     def uncovered(self, kind: str) -> list[str]:
         """Pairs of values that no unit had; some of them fit no unit."""
@@ -235,18 +284,17 @@ class Drawn:
         return [name for pair in every if (name := " & ".join(pair)) not in self.pairs[kind]]
 
 
-def run(directory: Path, hours: float, count: int, program: str) -> bool:
+def run(directory: Path, hours: float, count: int, program: str, backend: Backend) -> bool:
     """Draw and simulate until the time is over; True when nothing failed.
 
     program: the command's name, for the line that repeats a unit.
     """
     drawn = Drawn.load(directory / "random.json")
     ends, before = time.monotonic() + 3600 * hours, len(drawn.failed)
-    with terminate_as_interrupt():
-        while time.monotonic() < ends:
-            rng = random.Random(sum(drawn.numbers.values()))
-            kind = rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
-            _simulate(drawn, kind, count, program)
+    tasks = drawn.tasks(ends, count)
+    with terminate_as_interrupt(), closing(results(tasks, backend)) as outcomes:
+        for task, outcome in outcomes:
+            _take(drawn, task, outcome, program)
     uncovered = {kind: drawn.uncovered(kind) for kind in KINDS}
     lines = [f"{kind}: {pair}" for kind, pairs in uncovered.items() for pair in pairs]
     write_file(directory / "random-uncovered.txt", "".join(f"{line}\n" for line in lines))
@@ -254,28 +302,35 @@ def run(directory: Path, hours: float, count: int, program: str) -> bool:
         left = len(uncovered[kind])
         print(f"{kind}: {number} units, {len(drawn.pairs[kind]):,} pairs, {left:,} not yet")
     print(f"pairs without a unit: {directory / 'random-uncovered.txt'}")
-    return len(drawn.failed) == before
+    failed = len(drawn.failed) - before
+    pairs = sum(map(len, drawn.pairs.values()))
+    print(
+        f"{sum(drawn.numbers.values()):,} units with {pairs:,} pairs of values of options: "
+        f"{f'{failed} FAILED' if failed else 'nothing failed'}"
+    )
+    return not failed
 
 
-def _simulate(drawn: Drawn, kind: str, count: int, program: str) -> None:
-    """One more unit of a kind: by the command that is printed, so that it repeats it."""
-    number = drawn.numbers[kind]
-    config, given = draw(kind, number)
-    words = ["sim", kind, *words_of(kind, given), "--count", str(count)]
-    words += ["--seed", str(number), "--fresh"]
-    done = simulated(words)
-    drawn.numbers[kind] += 1
-    if done.returncode and "has no effect on this unit" in done.stderr:
+def _take(drawn: Drawn, task: RandomUnit, outcome: Outcome, program: str) -> None:
+    """Count a unit, print what became of it, and keep the command of one that failed."""
+    config, given = draw(task.kind, task.number)
+    done = (
+        {"status": 1, "out": "", "error": outcome.error} if outcome.value is None else outcome.value
+    )
+    drawn.begun.remove([task.kind, task.number])
+    if done["status"] and "has no effect on this unit" in done["error"]:
         drawn.save()
         return
-    drawn.pairs[kind].update(pairs_of(kind, given))
-    command = " ".join([program, *words])
-    if done.returncode:
+    drawn.pairs[task.kind].update(pairs_of(task.kind, given))
+    if done["status"]:
+        command = " ".join([program, *task.words])
         drawn.failed.append(command)
-        print("\n".join([f"FAILED {config}", done.stdout, done.stderr, f"repeat with: {command}"]))
+        print(
+            "\n".join([f"FAILED {config}", done["out"], done["error"], f"repeat with: {command}"])
+        )
     else:
         shutil.rmtree(BUILDS / file_name(config.name), ignore_errors=True)
-        print(f"ok {kind} {number}: {config}", flush=True)
+        print(f"ok {task.label}: {config}", flush=True)
     drawn.save()
 
 

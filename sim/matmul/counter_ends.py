@@ -10,7 +10,7 @@ from .stimulus import job_held_back, least_cycles
 SETTLE = 8  # cycles after which a stream stands still
 ROOM = 8  # tiles between the array and the stream of C, without registers and rows
 LATE = 3  # beats after the end of a packet, tiles that follow
-SLOW, LONG = 24, 64  # cycles from beat to beat, and of a wait
+SLOW, LONG = 24, 64  # cycles from beat to beat at least, and of a wait
 
 
 async def near_ends(bench: Bench) -> None:
@@ -24,7 +24,8 @@ async def near_ends(bench: Bench) -> None:
 async def both_stop(bench: Bench, side: str) -> None:
     """Results wait for room while no operand is there: the cycles count as waits for the operand.
 
-    Beats come one by one, so that the array has taken all steps when the stream stops.
+    Beats come so slowly that the array takes all their steps, and other streams their tiles, before
+    the next one.
     """
     config, watch = bench.config, bench.watch
     wanted = tiles_left(config, 0) + 1
@@ -35,14 +36,18 @@ async def both_stop(bench: Bench, side: str) -> None:
     beats = -(-tile * wanted // width)
     if beats * width // tile >= wanted + config.latency:
         return  # a beat has more steps than the array holds
+    steps = -(-width // tile)
+    rows = steps * (config.rows + 1)  # one is loaded per cycle
+    slow = max(SLOW, rows, least_cycles(config, Tiles(steps, 1, 1)))
     bench.ends.pause({}, 1.0, bench.rng)
     bench.ends.stop("c")
-    bench.ends.slow(side, SLOW)
+    bench.ends.slow(side, slow)
     await bench.begin(product)
-    taken = await until(bench.dut, lambda: watch.beats[side] >= beats, bench.patience(product))
+    most = bench.patience(product) + beats * slow
+    taken = await until(bench.dut, lambda: watch.beats[side] >= beats, most)
     bench.check(taken, f"{beats} beats of {side} were not taken")
     bench.ends.stop(side)
-    await bench.ends.cycles(SETTLE + config.latency)
+    await bench.ends.cycles(slow + SETTLE + config.latency)
     before = await bench.counters()
     await bench.ends.cycles(LONG)
     counters = await bench.counters()

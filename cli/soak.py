@@ -1,10 +1,14 @@
 """`mxdot sim soak` and `mxdot sim replay`: fresh seeds for hours, and what failed once."""
 
 import argparse
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
+from ..model.units import KINDS, UnitConfig
 from .program import program, quoted
 from .simulators import SIMULATORS, is_alternative, supported_units
+from .unit_options import unit_of
 
 DEFAULT_HOURS = 1.0
 LARGEST_HOURS = 10_000
@@ -100,23 +104,37 @@ def run_soak(args: argparse.Namespace) -> int:
 
 def _run_random(args: argparse.Namespace) -> int:
     """Units drawn at random; 0 when nothing failed, 1 when something did."""
-    from ..sim.engine.toolchain import ToolError, find_tools
-    from ..util.workers import processes
+    from ..sim.engine.regression import unit_processes
+    from ..sim.engine.toolchain import ToolError
     from ..verify.soak import random_units
-    from ..verify.soak.run import BUILD
 
     for name in ("full", "only", "seed", "rounds", "simulator"):
         value = getattr(args, name)
         if value is not None and value is not False:
             raise ValueError(f"{name} must be left out with random")
+    settings = random_units.Settings(
+        hours=DEFAULT_HOURS if args.hours is None else args.hours,
+        count=RANDOM_COUNT if args.count is None else args.count,
+        unit_of=_unit_of,
+        program=program(),
+    )
     try:
-        find_tools()
+        return 0 if random_units.run(settings, unit_processes(args.jobs)) else 1
     except ToolError as error:
         raise ValueError(str(error)) from None
-    hours = DEFAULT_HOURS if args.hours is None else args.hours
-    count = RANDOM_COUNT if args.count is None else args.count
-    backend = processes(args.jobs)
-    return 0 if random_units.run(BUILD, hours, count, program(), backend) else 1
+
+
+def _unit_of(words: Sequence[str]) -> UnitConfig:
+    """The unit of a command; ValueError where the command line refuses it."""
+    args = _parser().parse_args(words)
+    return unit_of(KINDS[args.kind], args)
+
+
+@cache
+def _parser() -> argparse.ArgumentParser:
+    from . import build_parser
+
+    return build_parser()
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -340,7 +340,7 @@ class _Regression:
         return merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
 
     def _tasks(self, directory: Path, seed: int) -> list[UnitTask]:
-        jobs = [_job(unit, self.settings, seed, directory) for unit in self.units]
+        jobs = [unit_job(unit, self.settings, seed, directory) for unit in self.units]
         return [UnitTask.of(job, self.backend.is_remote) for job in jobs]
 
 
@@ -365,7 +365,8 @@ def _tensors(settings: Settings) -> Path:
     return settings.tensors or REAL_FILE
 
 
-def _job(unit: Unit, settings: Settings, seed: int, directory: Path) -> UnitJob:
+def unit_job(unit: Unit, settings: Settings, seed: int, directory: Path) -> UnitJob:
+    """The job of a unit in a regression whose files go to `directory`."""
     return UnitJob(
         name=unit.name,
         config=unit.config,

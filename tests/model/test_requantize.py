@@ -219,7 +219,7 @@ def test_shift_of_a_power_of_two():
             f"scale must be from 2^-32 to less than 2^31, not {2.0**31 - 2.0**-10}",
         ),
         (
-            lambda: FixedRescale.of([1.0, np.nan]),
+            lambda: FixedRescale.of([1.0, np.nan, 2.0**-40]),
             ValueError,
             "scale must be from 2^-32 to less than 2^31, not nan",
         ),

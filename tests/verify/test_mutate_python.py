@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mxdot.util.keys import ROOT
 from mxdot.verify.mutate import parts, python_source
 from mxdot.verify.mutate.score import Fate
 
@@ -32,6 +33,17 @@ def test_mutants_of_python_change_one_expression():
     assert all("x must be 1 + 1" in text and "x: int | None" in text for text in texts)
     assert all("CHUNK = 2 ** 16" in text for text in texts)
     assert python_source.sample(SOURCE, 4, "seed") == changes[:4]
+
+
+def test_constants_that_are_left_out_exist():
+    modules = [ast.parse(path.read_text()) for path in (ROOT / "model").rglob("*.py")]
+    assigned = {
+        ast.unparse(node.targets[0])
+        for module in modules
+        for node in module.body
+        if isinstance(node, ast.Assign)
+    }
+    assert assigned >= python_source.SPEED_ONLY
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,23 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from here import HERE
-from mxdot.cli import main
+from mxdot.cli import main, soak
+from mxdot.model.accumulators.machine import any_operands
 from mxdot.model.units import KINDS
-from mxdot.util import workers
+from mxdot.sim.engine import regression
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.unit import UnitResult
+from mxdot.util.keys import fingerprint
 from mxdot.verify.soak import random_units
 from mxdot.verify.soak.random_units import (
     ABSENT,
@@ -46,7 +53,7 @@ def test_pairs_that_no_unit_had(tmp_path):
     assert f"--lanes 8 & --micro {ABSENT}" not in drawn.uncovered("dot")
     assert "--lanes 8 & --micro --micro" in drawn.uncovered("dot")
     drawn.save()
-    assert Drawn.load(drawn.path) == drawn
+    assert Drawn.load(drawn.path, "") == drawn
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,37 +93,77 @@ def test_units_are_the_same_in_every_process():
 def test_another_file(tmp_path):
     (tmp_path / "random.json").write_text("{}")
     with pytest.raises(ValueError, match=r"random\.json must hold what was drawn"):
-        Drawn.load(tmp_path / "random.json")
+        Drawn.load(tmp_path / "random.json", "code")
 
 
-def test_a_failure_prints_the_command_and_the_next_run_goes_on(tmp_path, monkeypatch, capsys):
-    ran: list[list[str]] = []
+def test_other_code_counts_anew_and_simulates_again_what_failed(tmp_path):
+    drawn = Drawn(tmp_path / "random.json", "old", passed=7, failed=[["dot", 3]])
+    drawn.begun, drawn.numbers["dot"] = [["dot", 5]], 6
+    drawn.save()
+    assert Drawn.load(drawn.path, "old") == drawn
+    new = Drawn.load(drawn.path, "new")
+    assert new == Drawn(drawn.path, "new", drawn.numbers, begun=[["dot", 3], ["dot", 5]])
 
-    def fails(words):
-        ran.append(words)
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Jobs that ran, of which the first one fails."""
+    jobs: list[UnitJob] = []
+
+    def run(job):
+        jobs.append(job)
         time.sleep(0.1)
-        return subprocess.CompletedProcess(words, len(ran) == 1, "", "wrong")
+        errors = ["wrong"] * (len(jobs) == 1)
+        return UnitResult(job.name, str(job.config), 5, errors=errors)
 
+    monkeypatch.setattr(regression, "run_unit", run)
+    monkeypatch.setattr(regression, "unit_processes", lambda _: HERE)
+    return jobs
+
+
+SOAK = ["sim", "soak", "--random", "--hours", "0.0001", "--count", "5"]
+
+
+def test_a_failure_prints_the_command_that_repeats_it(tmp_path, monkeypatch, capsys, ran):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(random_units, "simulated", fails)
-    monkeypatch.setattr(workers, "processes", lambda _: HERE)
-    assert main(["sim", "soak", "--random", "--hours", "0.0001", "--count", "5"]) == 1
-    assert f"repeat with: mxdot {' '.join(ran[0])}" in capsys.readouterr().out
-    assert main(["sim", "soak", "--random", "--hours", "0.0001", "--count", "5"]) == 0
-    assert len({" ".join(command) for command in ran}) == len(ran)
+    assert main(SOAK) == 1
+    said = capsys.readouterr().out
+    (command,) = re.findall(r"repeat with: mxdot (.*)", said)
+    assert "wrong" in said
+    assert said.splitlines()[-1].endswith(": 1 FAILED")
     assert (tmp_path / "build" / "soak" / "random-uncovered.txt").is_file()
+    assert main([*command.split(), "--list"]) == 0
+    assert str(ran[0].config) in capsys.readouterr().out
 
 
-def test_units_that_were_begun_come_first(tmp_path, monkeypatch):
+def test_the_next_run_goes_on(tmp_path, monkeypatch, capsys, ran):
+    monkeypatch.chdir(tmp_path)
+    main(SOAK)
+    first = len(ran)
+    assert main(SOAK) == 1  # the failed unit is not forgotten
+    assert len({(job.config.kind, job.seed) for job in ran}) == len(ran) > first
+    assert f"{len(ran)} units with" in capsys.readouterr().out
+    monkeypatch.setattr(random_units, "fingerprint", lambda _: "other code")
+    count = len(ran)
+    assert main(SOAK) == 0
+    assert ran[count].config == ran[0].config
+    assert f"{len(ran) - count} units with" in capsys.readouterr().out
+    assert not [*(tmp_path / "build" / "soak" / "runs").iterdir()]
+
+
+def test_units_that_were_begun_come_first(tmp_path, monkeypatch, ran):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(random_units, "simulated", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        random_units.run(tmp_path, 1, 5, "mxdot", HERE)
-    drawn = Drawn.load(tmp_path / "random.json")
+    run = regression.UnitTask.run
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(regression.UnitTask, "run", interrupted)
+    assert main(SOAK) == 130
+    drawn = Drawn.load(Path("build/soak/random.json"), fingerprint(regression.CODE))
     assert len(drawn.begun) == sum(drawn.numbers.values()) == 1
-    assert [[task.kind, task.number] for task in drawn.tasks(0, 5)] == drawn.begun
+    monkeypatch.setattr(regression.UnitTask, "run", run)
+    assert main(SOAK) == 1
+    assert [ran[0].config.kind, ran[0].seed] == drawn.begun[0]
 
 
 @pytest.mark.parametrize("words", [["--full"], ["--seed", "0"]])
@@ -126,7 +173,12 @@ def test_options_of_other_soaks(words, capsys, monkeypatch):
     assert f"{words[0][2:]} must be left out with random" in capsys.readouterr().err
 
 
-def test_words_are_those_of_the_command_line(capsys):
-    config, values = draw("quantize", 0)
-    assert main(["sim", "quantize", *words_of("quantize", values), "--list"]) == 0
-    assert str(config) in capsys.readouterr().out
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_line_makes_the_unit_that_was_drawn(kind):
+    made = 0
+    for number in range(20):
+        config, given = draw(kind, number)
+        with any_operands(), suppress(ValueError):  # an option has no effect
+            assert soak._unit_of(["sim", kind, *words_of(kind, given)]) == config
+            made += 1
+    assert made >= 10

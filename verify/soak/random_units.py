@@ -1,4 +1,4 @@
-"""Units drawn at random from all that the command line accepts, simulated by `mxdot sim`.
+"""Units drawn at random from all that the command line accepts, simulated as by `mxdot sim`.
 
 Each option of a kind draws from its own description (model/units/options.py); options that describe
 no list or range of values draw from `TEXTS`. Units are counted by pairs of options with their
@@ -9,8 +9,7 @@ import json
 import random
 import re
 import shutil
-import subprocess
-import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,20 +21,28 @@ from typing import Any
 
 from ...model.accumulators import MACHINES
 from ...model.accumulators.base import RUNNING
+from ...model.accumulators.machine import any_operands
 from ...model.formats import FORMATS
 from ...model.outputs import INTEGER_OUTPUTS, OUTPUTS
 from ...model.quantize import SCALE_RULES
 from ...model.units import KINDS, Option, UnitConfig
 from ...model.units.quantize_formats import SCHEME_INTEGERS
-from ...sim.engine.regression_units import file_name
-from ...util import children
+from ...sim.engine.job import UnitJob
+from ...sim.engine.regression import CODE, UnitTask, unit_job
+from ...sim.engine.regression import Settings as Regression
+from ...sim.engine.regression_units import Unit
+from ...sim.engine.toolchain import find_tools
+from ...sim.engine.unit import UnitResult
 from ...util.children import terminate_as_interrupt
 from ...util.files import write_file
 from ...util.jobs import Backend, results
-from ...util.store import Outcome
+from ...util.keys import fingerprint
+from ...util.runs import own_directory
+from .run import BUILD, failure_lines
 
-BUILDS = Path("build/sim/builds")
-SCHEMA = "mxdot random units 2"
+SCHEMA = "mxdot random units 3"
+Number = list[Any]
+"""Kind of a unit and its number among those of the kind."""
 ABSENT = "-"
 """Value of an option that is left to its default."""
 TRIES = 200
@@ -203,78 +210,44 @@ def pairs_of(kind: str, given: dict[str, str]) -> list[str]:
     return [" & ".join(pair) for pair in combinations(values, 2)]
 
 
-@dataclass(frozen=True)
-class RandomUnit:
-    """Task: a unit of a kind in a run of `count` items, by the command that repeats it."""
-
-    kind: str
-    number: int
-    count: int
-
-    @property
-    def key(self) -> str:
-        return self.label
-
-    @property
-    def label(self) -> str:
-        return f"{self.kind} {self.number}"
-
-    weight = 10.0
-
-    @property
-    def words(self) -> list[str]:
-        """The command, without the program's name."""
-        options = words_of(self.kind, draw(self.kind, self.number)[1])
-        seed = ["--seed", str(self.number)]
-        return ["sim", self.kind, *options, "--count", str(self.count), *seed, "--fresh"]
-
-    def run(self) -> dict[str, Any]:
-        """Exit status and what the command printed."""
-        done = simulated(self.words)
-        return {"status": done.returncode, "out": done.stdout, "error": done.stderr}
-
-
 @dataclass
 class Drawn:
-    """Counts of units and pairs of each kind, in a file: the next soak goes on from there."""
+    """Units that were drawn, in a file: the next soak goes on from there.
+
+    Units are counted for one state of the code. With other code, those that failed come again.
+    """
 
     path: Path
+    code: str = ""
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-    begun: list[list[Any]] = field(default_factory=list)
-    """Kind and number of units that have no result yet."""
+    """Number of the next unit of each kind."""
+    passed: int = 0
+    failed: list[Number] = field(default_factory=list)
+    begun: list[Number] = field(default_factory=list)
+    """Units that have no result yet."""
     pairs: dict[str, Counter[str]] = field(default_factory=lambda: {k: Counter() for k in KINDS})
-    failed: list[str] = field(default_factory=list)
 
     @classmethod
-    def load(cls, path: Path) -> "Drawn":
-        """The counts in a file, or none; ValueError for another file."""
+    def load(cls, path: Path, code: str) -> "Drawn":
+        """What a file has of this code; ValueError for another file."""
         if not path.exists():
-            return cls(path)
+            return cls(path, code)
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-            if values["schema"] != SCHEMA:
+            if values.pop("schema") != SCHEMA:
                 raise ValueError(f"schema must be {SCHEMA!r}")
-            pairs = {kind: Counter(counts) for kind, counts in values["pairs"].items()}
-            return cls(path, values["numbers"], values["begun"], pairs, values["failed"])
+            values["pairs"] = {kind: Counter(counts) for kind, counts in values["pairs"].items()}
+            drawn = cls(path, **values)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} must hold what was drawn: {error}") from None
+        if drawn.code == code:
+            return drawn
+        return cls(path, code, drawn.numbers, begun=[*drawn.failed, *drawn.begun])
 
     def save(self) -> None:
-        names = ("numbers", "begun", "failed", "pairs")
-        values = {"schema": SCHEMA, **{name: getattr(self, name) for name in names}}
-        write_file(self.path, json.dumps(values, indent=1) + "\n")
-
-    def tasks(self, ends: float, count: int) -> Iterator[RandomUnit]:
-        """Units that were begun, then others until the monotonic clock says `ends`."""
-        yield from [RandomUnit(kind, number, count) for kind, number in self.begun]
-        while time.monotonic() < ends:
-            rng = random.Random(sum(self.numbers.values()))
-            kind = rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
-            task = RandomUnit(kind, self.numbers[kind], count)
-            self.numbers[kind] += 1
-            self.begun.append([kind, task.number])
-            self.save()
-            yield task
+        """Write the file."""
+        values = {name: value for name, value in vars(self).items() if name != "path"}
+        write_file(self.path, json.dumps({"schema": SCHEMA, **values}, indent=1) + "\n")
 
     def uncovered(self, kind: str) -> list[str]:
         """Pairs of values that no unit had; some of them fit no unit."""
@@ -284,56 +257,104 @@ class Drawn:
         return [name for pair in every if (name := " & ".join(pair)) not in self.pairs[kind]]
 
 
-def run(directory: Path, hours: float, count: int, program: str, backend: Backend) -> bool:
+@dataclass(frozen=True)
+class Settings:
+    """Choices for a soak.
+
+    hours: after which no unit begins. count: items of a unit in bulk mode. unit_of: the unit of a
+    command's words, or ValueError. program: the command's name.
+    """
+
+    hours: float
+    count: int
+    unit_of: Callable[[Sequence[str]], UnitConfig]
+    program: str = "mxdot"
+    directory: Path = BUILD
+
+
+def run(settings: Settings, backend: Backend) -> bool:
     """Draw and simulate until the time is over; True when nothing failed.
 
-    program: the command's name, for the line that repeats a unit.
+    ToolError when the toolchain is missing, ValueError for a file of draws that cannot be read.
     """
-    drawn = Drawn.load(directory / "random.json")
-    ends, before = time.monotonic() + 3600 * hours, len(drawn.failed)
-    tasks = drawn.tasks(ends, count)
-    with terminate_as_interrupt(), closing(results(tasks, backend)) as outcomes:
+    find_tools()
+    code = fingerprint(CODE)
+    drawn = Drawn.load(settings.directory / "random.json", code)
+    with (
+        any_operands(),
+        terminate_as_interrupt(),
+        own_directory(settings.directory / "runs", 0) as session,
+        closing(results(_tasks(drawn, settings, session), backend)) as outcomes,
+    ):
         for task, outcome in outcomes:
-            _take(drawn, task, outcome, program)
+            _take(drawn, task.job, task.take(outcome))
     uncovered = {kind: drawn.uncovered(kind) for kind in KINDS}
     lines = [f"{kind}: {pair}" for kind, pairs in uncovered.items() for pair in pairs]
-    write_file(directory / "random-uncovered.txt", "".join(f"{line}\n" for line in lines))
-    for kind, number in drawn.numbers.items():
-        left = len(uncovered[kind])
-        print(f"{kind}: {number} units, {len(drawn.pairs[kind]):,} pairs, {left:,} not yet")
-    print(f"pairs without a unit: {directory / 'random-uncovered.txt'}")
-    failed = len(drawn.failed) - before
+    list_of_pairs = settings.directory / "random-uncovered.txt"
+    write_file(list_of_pairs, "".join(f"{line}\n" for line in lines))
+    for kind, pairs in uncovered.items():
+        print(f"{kind}: {len(drawn.pairs[kind]):,} pairs, {len(pairs):,} not yet")
+    print(f"pairs without a unit: {list_of_pairs}")
+    failed = [_command(settings, kind, number) for kind, number in drawn.failed]
+    for command in failed:
+        print(f"FAILED {command}")
     pairs = sum(map(len, drawn.pairs.values()))
     print(
-        f"{sum(drawn.numbers.values()):,} units with {pairs:,} pairs of values of options: "
-        f"{f'{failed} FAILED' if failed else 'nothing failed'}"
+        f"{drawn.passed + len(failed):,} units with {pairs:,} pairs of values of options: "
+        f"{f'{len(failed)} FAILED' if failed else 'nothing failed'}"
     )
     return not failed
 
 
-def _take(drawn: Drawn, task: RandomUnit, outcome: Outcome, program: str) -> None:
-    """Count a unit, print what became of it, and keep the command of one that failed."""
-    config, given = draw(task.kind, task.number)
-    done = (
-        {"status": 1, "out": "", "error": outcome.error} if outcome.value is None else outcome.value
-    )
-    drawn.begun.remove([task.kind, task.number])
-    if done["status"] and "has no effect on this unit" in done["error"]:
-        drawn.save()
+def _tasks(drawn: Drawn, settings: Settings, session: Path) -> Iterator[UnitTask]:
+    """Units that were begun, then others until the time is over."""
+    ends = time.monotonic() + 3600 * settings.hours
+    for number in [*drawn.begun]:
+        yield from _task(drawn, settings, session, number)
+    while time.monotonic() < ends:
+        rng = random.Random(sum(drawn.numbers.values()))
+        kind = rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
+        drawn.begun.append([kind, drawn.numbers[kind]])
+        drawn.numbers[kind] += 1
+        yield from _task(drawn, settings, session, drawn.begun[-1])
+
+
+def _task(drawn: Drawn, settings: Settings, session: Path, unit: Number) -> Iterator[UnitTask]:
+    """A unit that was begun, unless an option has no effect on it."""
+    kind, number = unit
+    command = _command(settings, kind, number)
+    try:
+        config = settings.unit_of(_words(settings, kind, number))
+    except ValueError:
+        drawn.begun.remove(unit)
         return
-    drawn.pairs[task.kind].update(pairs_of(task.kind, given))
-    if done["status"]:
-        command = " ".join([program, *task.words])
-        drawn.failed.append(command)
-        print(
-            "\n".join([f"FAILED {config}", done["out"], done["error"], f"repeat with: {command}"])
-        )
+    finally:
+        drawn.save()
+    directory = Path(tempfile.mkdtemp(dir=session))
+    choices = Regression(bulk=settings.count, repeat=command, directory=directory)
+    yield UnitTask.of(unit_job(Unit(config), choices, number, directory))
+
+
+def _words(settings: Settings, kind: str, number: int) -> list[str]:
+    """The command that simulates a unit, without the program's name."""
+    options = words_of(kind, draw(kind, number)[1])
+    return ["sim", kind, *options, "--count", str(settings.count), "--seed", str(number)]
+
+
+def _command(settings: Settings, kind: str, number: int) -> str:
+    return " ".join([settings.program, *_words(settings, kind, number), "--fresh"])
+
+
+def _take(drawn: Drawn, job: UnitJob, result: UnitResult) -> None:
+    """Count a unit and print what became of it."""
+    unit = [job.config.kind, job.seed]
+    drawn.begun.remove(unit)
+    drawn.pairs[job.config.kind].update(pairs_of(job.config.kind, draw(*unit)[1]))
+    if result.passed:
+        drawn.passed += 1
+        print(f"ok {job.config.kind} {job.seed}: {job.config}", flush=True)
     else:
-        shutil.rmtree(BUILDS / file_name(config.name), ignore_errors=True)
-        print(f"ok {task.label}: {config}", flush=True)
+        drawn.failed.append(unit)
+        print("\n".join(failure_lines(job, result)), flush=True)
     drawn.save()
-
-
-def simulated(words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command of mxdot in its own process."""
-    return children.run([sys.executable, "-m", "mxdot.cli", *words], text=True)
+    shutil.rmtree(job.directory.parent, ignore_errors=True)

@@ -59,6 +59,12 @@ def random_seed() -> int:
     return int.from_bytes(os.urandom(8), "little") >> 1
 
 
+def failure_lines(job: UnitJob, result: UnitResult) -> list[str]:
+    """What a person reads of a failed run, with the command that repeats it."""
+    lines = [f"FAILED {job.name}: {job.config}", *result.errors, "", result.report]
+    return lines if job.repeat in result.report else [*lines, f"repeat with: {job.repeat}"]
+
+
 def run_soak(units: Sequence[Unit], settings: Settings) -> bool:
     """Run `units` until the time is over; True when nothing failed.
 
@@ -168,9 +174,7 @@ class _Soak:
     def _keep(self, job: UnitJob, result: UnitResult) -> None:
         """The report of a failed run, and the vector that fails, as small as can be."""
         path = self.failures / f"{job.name}-{job.seed}.json"
-        lines = [f"FAILED {job.name}: {job.config}", *result.errors, "", result.report]
-        if job.repeat not in result.report:
-            lines.append(f"repeat with: {job.repeat}")
+        lines = failure_lines(job, result)
         write_file(path.with_suffix(".txt"), "\n".join(lines) + "\n")
         first = next((failure for failure in result.failures if failure.timing), None)
         if first is None:  # no result to begin with

@@ -141,19 +141,18 @@ def test_the_largest_array_that_fits(room):
 
 
 def test_an_array_fills_the_device(cache, monkeypatch):
-    monkeypatch.setitem(DEVICES, "85k", Device(30_000, 20, "router2"))
-    config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
+    monkeypatch.setitem(DEVICES, "85k", Device(16_000, 20, "router2"))
     seen = []
-    found = fit(config, cache, progress=seen.append)
+    found = fit(SMALL, cache, progress=seen.append)
     assert seen[:4] == ["1 x 1", "1 x 2", "2 x 1", "2 x 2"]
     assert (found.placed, found.products_per_second) == (None, None)
     assert found.cost.units > 2
-    room = FILL * 30_000
+    room = FILL * 16_000
     assert found.luts == found.cost.area <= room * (1 + found.model.error)
-    assert largest_array(config, found.model, room) == found.cost.config
-    monkeypatch.setitem(DEVICES, "85k", Device(3000, 20, "router2"))
-    with pytest.raises(ValueError, match="dot must be a unit of which one fits an ECP5-85k, not i"):
-        fit(config, cache)
+    assert largest_array(SMALL, found.model, room) == found.cost.config
+    monkeypatch.setitem(DEVICES, "85k", Device(2000, 20, "router2"))
+    with pytest.raises(ValueError, match="dot must be a unit of which one fits an ECP5-85k, not e"):
+        fit(SMALL, cache)
 
 
 def test_multiplier_blocks_bound_an_array(cache, monkeypatch):

@@ -34,7 +34,6 @@ TRIED = [
     "adder-tree:4x4",
     "rounder:float16-rne-28",
     "requantize:int4_symmetric",
-    "length:matmul",
     "shift:27",
     "align:3",
     "adder:at-once",
@@ -46,26 +45,24 @@ TRIED = [
     "order:quantize-2-beats",
     "sum:exact-e2m1",
     "largest:aligned13-e2m1",
-    "sum:aligned13-e2m1",
     "largest:fused13-e2m1",
     "terms:fused13-e2m1",
     "total:fused13-e2m1",
     "round:fused13-e2m1",
     "fact:scale-ratio",
-    "fact:hopper-terms",
     "fact:dot-quantize-sums",
     "counters",
     "registers:read",
     "registers:write",
     "netlist:quantize-asap7",
-    "ends:matmul-1x1x5",
-    "errors:quantize-choice",
     "sums:quantize-choice",
     "least:quantize-choice",
     "order:quantize-lfsr",
-    "gate-idle:fused3-3",
 ]
-SLOW = {"scale-multiplier", "loop", "lfsr", "packets", "assertions"}
+SLOW = {
+    "scale-multiplier", "loop", "lfsr", "packets", "length", "ends", "errors", "gate-idle",
+    "assertions",
+}  # fmt: skip
 """Kinds of claims that `make formal` alone proves; test_assertions.py has assertions."""
 
 
@@ -175,8 +172,7 @@ def test_functions_of_one_lane_may_share_an_input(tmp_path):
     assert not linear.is_sum_of_lanes(netlist, words, lanes)
 
 
-@pytest.mark.parametrize("bug", [False, True])
-@pytest.mark.parametrize("unit", ["exact", "aligned13"])
+@pytest.mark.parametrize(("unit", "bug"), [("exact", False), ("exact", True), ("aligned13", True)])
 def test_a_case_of_a_loop(unit, bug, tmp_path):
     """Case of the nearest grids, one of all that `make formal` tries."""
     claim = CLAIMS[f"loop:{unit}-e2m1"]
@@ -185,16 +181,15 @@ def test_a_case_of_a_loop(unit, bug, tmp_path):
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
-@pytest.mark.parametrize("bug", [False, True])
-def test_a_nan_code_of_every_lane_makes_the_result_nan(bug, tmp_path):
-    """The last case, of a c far above any sum."""
+def test_a_nan_code_that_is_left_out_is_found(tmp_path):
+    """In the last case that `make formal` proves, of a c far above any sum."""
     claim = CLAIMS["loop:exact-e4m3"]
     subject = claim.subject()
-    text = subject.text.replace("|{lane7_special_nan, ", "|{1'b0, ", bug)
-    assert (text != subject.text) == bug
+    text = subject.text.replace("|{lane7_special_nan, ", "|{1'b0, ")
+    assert text != subject.text
     last = [subject.cases - 1]
     verdict = engine.decide(replace(subject, text=text), claim.rule, tmp_path, LIMIT, last)
-    assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
+    assert verdict is Verdict.REFUTED
 
 
 def test_the_evidence_has_every_claim_in_one_group():

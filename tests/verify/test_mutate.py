@@ -31,7 +31,7 @@ from mxdot.verify.small_units import UNITS, Unit
 LIMIT = 60  # seconds
 LIMITS = Limits(LIMIT, LIMIT)
 UNIT = Unit("small", QuantizeConfig("e2m1", 4, "bfloat16", stages=2), 1000, 2000)
-COUNT = 24
+COUNT = 14
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ second run: the verdict and files of an undisturbed run, kept results as they we
 an undisturbed run does not leave.
 """
 
+import csv
 import json
 import os
 import pickle
@@ -70,10 +71,10 @@ COMMANDS = {
         ("v.npz", "hex/*"),
     ),
     "probe": Command(
-        "probe --unit aligned:13 --format e2m1 --lanes 4 --rows 16 -o probe.txt --json probe.json",
-        "probe --unit exact --format e2m1 --lanes 4 --rows 8 -o exact.txt",
+        "probe --unit aligned:13 --format e2m1 --lanes 4 --rows 16 --json probe.json",
+        "probe --unit exact --format e2m1 --lanes 4 --rows 8",
         r"^\w.*",
-        ("probe.txt", "probe.json"),
+        ("probe.json",),
     ),
     "formal": Command(
         f"verify formal --only multiplier:2 --json formal.json {ONE}",
@@ -94,8 +95,8 @@ COMMANDS = {
         ("build/coverage/report.html",),
     ),
     "soak": Command(
-        f"verify soak --only exact-e2m1-x4-s1 --seed 1 --count 300 {ONE}",
-        f"verify soak --only exact-e2m1-x4-s1 --seed 2 --count 200 {ONE}",
+        f"sim soak --only aligned_30-e2m3-x4-s1-bfloat16 --seed 1 --count 300 {ONE}",
+        f"sim soak --only aligned_30-e2m3-x4-s1-bfloat16 --seed 2 --count 200 {ONE}",
         r"nothing failed|FAILED.*",
     ),
     "sim": Command(
@@ -260,7 +261,10 @@ def content(path: Path) -> object:
             return untimed(json.loads(text))
         except ValueError:
             return text
-    text = re.sub(r'\b(time|timestamp|seconds)="[^"]*"', "", text)
+    if path.suffix == ".csv":
+        rows = csv.DictReader(text.splitlines())
+        return [{name: row[name] for name in row if name != "seconds"} for row in rows]
+    text = re.sub(r'\b(time|timestamp|seconds)="[^"]*"|"seconds":[\d.]+', "", text)
     return re.sub(r"\d{4}-\d\d-\d\d[ T][\d:]*|\b\d+(\.\d+)? (s|min)\b", "", text)
 
 
@@ -692,8 +696,8 @@ def run_cell(
     name: str, command: Command, fault: str, seed: int, reference: Reference, gpu_python: str
 ) -> list[str]:
     """The problems of one cell."""
-    with scratch("cell") as folder:
-        place = Place(folder / "it", command, gpu_python)
+    with scratch("c") as folder:  # short, as for `own_temporary`
+        place = Place(folder, command, gpu_python)
         cell = Cell(place, reference, random.Random(f"{seed} {name} {fault}"))
         FAULTS[fault](cell)
     return cell.problems

@@ -280,8 +280,9 @@ class _Regression:
         """Simulate in a directory that no other run writes to."""
         todo = self.open(directory)
         for other in ended(directory.parent):
-            if self._unfinished_seed(other) is not None:
-                (other / _STATE).unlink()  # this run takes its place
+            begun = (other / _STATE).exists() or (other / _RESULTS).exists()
+            if not begun or self._unfinished_seed(other) is not None:
+                shutil.rmtree(other, ignore_errors=True)  # this run takes its place
         state = {"seed": self.seed, "run": _run_key(self.tasks)}
         write_file(directory / _STATE, json.dumps(state) + "\n")
         how = f"{min(self.backend.width, len(todo))} at a time, files in {directory}"

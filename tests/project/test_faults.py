@@ -7,6 +7,10 @@ import faults
 import pytest
 from fault_cells import Command, Reference, make_reference, run_cell
 
+from mxdot.cli import build_parser
+from mxdot.sim.engine.regression import select
+from mxdot.sim.engine.regression_units import default_matrix
+
 GOOD = """
 import os, subprocess, sys, tempfile, time
 from pathlib import Path
@@ -81,6 +85,14 @@ def test_every_command_has_its_cells():
     assert {command for command, _ in every} == fault_cells.COMMANDS.keys()
     assert {fault for _, fault in every} == fault_cells.FAULTS.keys()
     assert len(list(fault_cells.cells("verilog:"))) == len(fault_cells.FAULTS) - 2
+
+
+@pytest.mark.parametrize("command", fault_cells.COMMANDS.values(), ids=fault_cells.COMMANDS)
+def test_the_command_line_takes_every_command(command):
+    for words in (command.words, command.other):
+        args = build_parser().parse_args(words.split())
+        if args.command == "sim" and args.kind == "soak":
+            assert select(default_matrix(), args.only)
 
 
 def test_the_matrix_as_a_table():

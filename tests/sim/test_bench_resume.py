@@ -18,6 +18,7 @@ from mxdot.model import DotConfig
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.regression import Settings, run_regression
 from mxdot.sim.engine.regression_units import Unit
+from mxdot.util.store import Outcome
 from processes import descendants, ended
 
 SMALL = [
@@ -134,6 +135,31 @@ def test_units_that_failed_run_again(tmp_path, simulation_dir, capsys, monkeypat
 
 
 @pytest.mark.filterwarnings("default")  # those of distributed are not ours
+def test_a_new_run_removes_what_is_left_of_one_that_was_killed(tmp_path, monkeypatch):
+    """Before or after it wrote its state; results of a whole run and files of other units stay."""
+    finished, runs = [], tmp_path / "runs"
+
+    def interrupted(tasks, *arguments):
+        if not finished:
+            raise KeyboardInterrupt
+        yield from ((task, Outcome(task.key, task.label, error="wrong")) for task in tasks)
+
+    monkeypatch.setattr(regression, "results", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_regression(SMALL[1:2], Settings(1, traffic=50, directory=tmp_path), HERE)
+    with pytest.raises(KeyboardInterrupt):
+        run_regression(SMALL[:1], Settings(1, traffic=50, directory=tmp_path), HERE)
+    others, mine = sorted(runs.iterdir(), key=lambda run: run.stat().st_mtime_ns)
+    (runs / "20260101-000000-begun").mkdir()
+    finished.append(True)
+    run_regression(SMALL[:1], Settings(1, traffic=50, directory=tmp_path), HERE)
+    (whole,) = {*runs.iterdir()} - {others}
+    assert whole != mine
+    assert others.is_dir()
+    run_regression(SMALL[:1], Settings(1, traffic=50, directory=tmp_path), HERE)
+    assert whole.is_dir()
+
+
 def test_a_regression_over_two_machines_of_which_one_dies(tmp_path, monkeypatch, capsys):
     """Files come back in the results: nothing says that the workers see this directory."""
     pytest.importorskip("distributed")

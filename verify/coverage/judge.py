@@ -40,7 +40,7 @@ class Covered:
         return {
             "source": self.source,
             "counts": [[*astuple(point), count.hits] for point, count in self.counts.items()],
-            "constants": [astuple(point) for point in self.constants],
+            "constants": sorted(astuple(point) for point in self.constants),
         }
 
     @classmethod

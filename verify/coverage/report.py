@@ -3,6 +3,7 @@
 import html
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from .judge import Judged
 from .points import KINDS, Point
@@ -74,7 +75,7 @@ def _holes(unit: Judged) -> str:
     """Holes that need a test or a reason, then those with a reason, then constant nets."""
     told = [(point, "no reason") for point in unit.holes]
     told += [(point, reason.why) for point, reason in unit.reasons.items()]
-    told += [(point, "proved constant") for point in unit.constants]
+    told += [(point, "proved constant") for point in sorted(unit.constants, key=astuple)]
     items = "".join(
         f"<li>{html.escape(f'{p.module}, line {p.line}: {p.kind} {p.what}: {why}')}</li>\n"
         for p, why in told

@@ -18,10 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 from figure_inputs import ROOT
@@ -268,6 +270,8 @@ def content(path: Path) -> object:
     return re.sub(r"\d{4}-\d\d-\d\d[ T][\d:]*|\b\d+(\.\d+)? (s|min)\b", "", text)
 
 
+REPORT = re.compile(r"/failures/|/runs/#/.*\.log$")
+"""Files that tell of a failure."""
 TIMED = re.compile(r"seconds|finished|rate|row|text|share|simulated|model_s|^key$")
 
 
@@ -276,6 +280,17 @@ def untimed(value: object) -> object:
     if isinstance(value, dict):
         return {k: untimed(v) for k, v in value.items() if not TIMED.search(k)}
     return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+def whole(name: str, made: object) -> bool:
+    """Whether a file's content is not half a file."""
+    if not isinstance(made, str):  # it could be read
+        return True
+    if name.endswith(".xml"):
+        with suppress(ET.ParseError):
+            return ET.fromstring(made) is not None
+        return False
+    return made.endswith("\n") and not name.endswith(".json")
 
 
 def is_done(path: Path) -> bool:
@@ -414,9 +429,9 @@ class Cell:
         self.check("Traceback" not in ended.err + ended.out, f"prints a traceback: {says}")
         self.check(not ended.left, f"leaves {ended.left} running")
         for name, made in self.place.made().items():
-            says_failed = isinstance(made, dict) and made.get("passed") is False
-            right = made == self.reference.made.get(name) or (ended.status == 1 and says_failed)
-            self.check(right, f"leaves a wrong or half {name}")
+            reports = self.fails and ended.status == 1 and whole(name, made)
+            right = made == self.reference.made.get(name)
+            self.check(right or reports, f"leaves a wrong or half {name}")
 
     def check_verdict(self, ended: Ended, when: str, alone: bool = True) -> None:
         """The verdict and the files of an undisturbed run.
@@ -445,7 +460,9 @@ class Cell:
         """No file that an undisturbed run does not leave."""
         others = self.place.forms() - set(self.reference.forms)
         others = {name for name in others if not name.endswith("lock")}  # which hold nothing
-        others = sorted(name for name in others if not (self.fails and "/failures/" in name))
+        if self.fails:
+            others = {name for name in others if not REPORT.search(name)}
+        others = sorted(others)
         self.check(not others, f"files are left: {others[:3]}")
         left = [path.name for path in self.place.tmp.iterdir()]
         self.check(not left, f"temporary files are left: {left[:3]}")

@@ -95,6 +95,19 @@ def test_the_command_line_takes_every_command(command):
             assert select(default_matrix(), args.only)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "is_whole"),
+    [
+        ("a.xml", '<a time="2"><failure/></a>', True), ("a.xml", "<a><failure/>", False),
+        ("a.json", '{"passed": false}', True), ("a.json", '{"passed":\n', False),
+        ("a.csv", "a,seconds\n1,2\n", True), ("a.txt", "a\n", True), ("a.txt", "a", False),
+    ],
+)  # fmt: skip
+def test_a_report_of_a_failure_is_no_half_file(name, text, is_whole, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert fault_cells.whole(name, fault_cells.content(tmp_path / name)) is is_whole
+
+
 def test_the_matrix_as_a_table():
     rows = faults.table({("sim", "kill"): True, ("sim", "SIGTERM"): False}).splitlines()
     assert rows[0] == "| fault | sim |"

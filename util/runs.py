@@ -27,19 +27,23 @@ _LONGEST = 50
 
 @contextmanager
 def own_directory(
-    parent: Path, kept: int = KEPT, goes_on: Callable[[Path], bool] = lambda directory: False
+    parent: Path,
+    kept: int = KEPT,
+    goes_on: Callable[[Path], bool] = lambda directory: False,
+    is_replaced: Callable[[Path], bool] = lambda directory: False,
 ) -> Iterator[Path]:
     """A directory in `parent` for one run, locked for the duration.
 
     It is the newest one of an ended or killed run for which `goes_on` is true, else a new one. The
-    others go away, except the newest `kept`; with `kept` 0 this one goes away at the end.
+    others go away, except the newest `kept` for which `is_replaced` is false; with `kept` 0 this
+    one goes away at the end.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with locked(parent.with_name(f"{parent.name}.lock")):
         others = ended(parent)
         directory = next(filter(goes_on, others), None)
-        for other in others[max(0, kept - 1) :]:
-            if other != directory:
+        for place, other in enumerate(others):
+            if other != directory and (place >= max(0, kept - 1) or is_replaced(other)):
                 shutil.rmtree(other, ignore_errors=True)
         if directory is None:
             directory = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))

@@ -243,7 +243,12 @@ def run_regression(
         unfinished = next(filter(regression.goes_on, ended(runs)), Path())
         todo = regression.open(unfinished)
         raise DryRun(todo, len(units) - len(todo), backend.width)
-    with terminate_as_interrupt(), own_directory(runs, goes_on=regression.goes_on) as directory:
+    with (
+        terminate_as_interrupt(),
+        own_directory(
+            runs, goes_on=regression.goes_on, is_replaced=regression.is_replaced
+        ) as directory,
+    ):
         return regression.run(directory)
 
 
@@ -265,6 +270,12 @@ class _Regression:
             return False
         return any(_kept(task, directory) for task in self._tasks(directory, seed))
 
+    def is_replaced(self, directory: Path) -> bool:
+        """True when that run was killed before it had a state, or this one begins it anew."""
+        if not (directory / _STATE).exists() and not (directory / _RESULTS).exists():
+            return True
+        return self._unfinished_seed(directory) is not None
+
     def open(self, directory: Path) -> list[UnitTask]:
         """Take up the run of `directory`, or begin a new one there; the tasks to do."""
         seed = self._unfinished_seed(directory) if self.goes_on(directory) else self.settings.seed
@@ -279,10 +290,6 @@ class _Regression:
     def run(self, directory: Path) -> bool:
         """Simulate in a directory that no other run writes to."""
         todo = self.open(directory)
-        for other in ended(directory.parent):
-            begun = (other / _STATE).exists() or (other / _RESULTS).exists()
-            if not begun or self._unfinished_seed(other) is not None:
-                shutil.rmtree(other, ignore_errors=True)  # this run takes its place
         state = {"seed": self.seed, "run": _run_key(self.tasks)}
         write_file(directory / _STATE, json.dumps(state) + "\n")
         how = f"{min(self.backend.width, len(todo))} at a time, files in {directory}"

@@ -134,7 +134,6 @@ def test_units_that_failed_run_again(tmp_path, simulation_dir, capsys, monkeypat
     assert sorted(asked[1]) == sorted([asked[0][0], asked[0][2]])
 
 
-@pytest.mark.filterwarnings("default")  # those of distributed are not ours
 def test_a_new_run_removes_what_is_left_of_one_that_was_killed(tmp_path, monkeypatch):
     """Before or after it wrote its state; results of a whole run and files of other units stay."""
     finished, runs = [], tmp_path / "runs"
@@ -160,6 +159,7 @@ def test_a_new_run_removes_what_is_left_of_one_that_was_killed(tmp_path, monkeyp
     assert whole.is_dir()
 
 
+@pytest.mark.filterwarnings("default")  # those of distributed are not ours
 def test_a_regression_over_two_machines_of_which_one_dies(tmp_path, monkeypatch, capsys):
     """Files come back in the results: nothing says that the workers see this directory."""
     pytest.importorskip("distributed")

@@ -49,6 +49,11 @@ class Step:
 
 
 MODEL = ("model", "util", "compare", "synth", "verify", "cli", "hw", "sim", "tests")
+SOURCES: dict[str, tuple[str, ...]] = {
+    "proof": ("hw", "model", "verify/formal"),
+    "mutants": ("hw", "model", "sim", "verify/mutate"),
+    "coverage": ("hw", "model", "sim", "verify/coverage"),
+}
 STEPS = {
     "test-full": Step(
         "model, RTL components, command line; every code, pair and midpoint where few enough",
@@ -62,13 +67,19 @@ STEPS = {
         "make test-compare",
         MODEL,
     ),
-    "formal": Step("claims for all inputs", "plain arithmetic, proved by ABC", "make formal"),
+    "formal": Step(
+        "claims for all inputs", "plain arithmetic, proved by ABC", "make formal", SOURCES["proof"]
+    ),
     "mutate": Step(
         "the bench and the proofs notice faults",
         "mutants",
         "make mutate ARGS='--count 20 --seed 900256'",
+        (*SOURCES["mutants"], "gpu"),
     ),
-    "coverage": Step("lines, branches, toggles of the Verilog", "Verilator", "make coverage"),
+    "coverage": Step(
+        "lines, branches, toggles of the Verilog", "Verilator", "make coverage",
+        SOURCES["coverage"],
+    ),
     "faults": Step(
         "commands under kills, full disks, damaged files, other runs: files and verdicts",
         "an undisturbed run",
@@ -104,11 +115,6 @@ STEPS = {
         ("model", "util", "synth", "compare", "cli"),
     ),
 }  # fmt: skip
-SOURCES = {
-    "proof": ("hw", "model", "verify/formal"),
-    "mutants": ("hw", "model", "sim", "verify/mutate"),
-    "coverage": ("hw", "model", "sim", "verify/coverage"),
-}
 PARTS = {"model": ("model",), "verilog": ("model", "hw"), "gpu": ("model", "gpu")}
 """Sources of parts whose mutants tests judge, by the first word of their names."""
 

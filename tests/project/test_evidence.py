@@ -38,12 +38,16 @@ def test_a_step_keeps_its_results(kept, capsys):
 
 
 def test_a_result_of_other_sources_is_older(kept):
-    evidence.step("formal", [sys.executable, "-c", PRINTS])
+    for name in ("formal", "soak"):
+        evidence.step(name, [sys.executable, "-c", PRINTS])
     rows = evidence.taken({})
+    assert "older" not in evidence.steps(rows)
     kept[evidence.SOURCES["proof"]] = "2"
     evidence.digest_of.cache_clear()
     assert "1 older" in evidence.proofs(rows)
-    assert "older" not in evidence.steps(rows)
+    older = [line for line in evidence.steps(rows).splitlines() if "older" in line]
+    assert len(older) == 1
+    assert "`make formal`" in older[0]
 
 
 def test_the_result_of_a_simulation_is_its_totals():

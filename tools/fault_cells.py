@@ -562,6 +562,7 @@ def _cut(every: bool) -> Callable[[Cell], None]:
         before = len(cell.problems)
         ended = place.run()
         if ended.status == 2:  # the user removes the file that the message names
+            cell.check(ended.err.count("\n") == 1, f"refuses in other than a line: {ended.err}")
             for path in chosen:
                 if str(path.relative_to(place.work)) in ended.err:
                     path.unlink()

@@ -41,7 +41,7 @@ from ...util.runs import own_directory
 from .run import BUILD, failure_lines
 
 SCHEMA = "mxdot random units 3"
-Number = list[Any]
+UnitNumber = list[Any]
 """Kind of a unit and its number among those of the kind."""
 ABSENT = "-"
 """Value of an option that is left to its default."""
@@ -222,14 +222,14 @@ class Drawn:
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     """Number of the next unit of each kind."""
     passed: int = 0
-    failed: list[Number] = field(default_factory=list)
-    begun: list[Number] = field(default_factory=list)
+    failed: list[UnitNumber] = field(default_factory=list)
+    begun: list[UnitNumber] = field(default_factory=list)
     """Units that have no result yet."""
     pairs: dict[str, Counter[str]] = field(default_factory=lambda: {k: Counter() for k in KINDS})
 
     @classmethod
     def load(cls, path: Path, code: str) -> "Drawn":
-        """What a file has of this code; ValueError for another file."""
+        """Units in a file, counted for this code; ValueError for another file."""
         if not path.exists():
             return cls(path, code)
         try:
@@ -319,7 +319,7 @@ def _tasks(drawn: Drawn, settings: Settings, session: Path) -> Iterator[UnitTask
         yield from _task(drawn, settings, session, drawn.begun[-1])
 
 
-def _task(drawn: Drawn, settings: Settings, session: Path, unit: Number) -> Iterator[UnitTask]:
+def _task(drawn: Drawn, settings: Settings, session: Path, unit: UnitNumber) -> Iterator[UnitTask]:
     """A unit that was begun, unless an option has no effect on it."""
     kind, number = unit
     command = _command(settings, kind, number)

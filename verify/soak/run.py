@@ -60,7 +60,7 @@ def random_seed() -> int:
 
 
 def failure_lines(job: UnitJob, result: UnitResult) -> list[str]:
-    """What a person reads of a failed run, with the command that repeats it."""
+    """Lines for people about a failed run, with the command that repeats it."""
     lines = [f"FAILED {job.name}: {job.config}", *result.errors, "", result.report]
     return lines if job.repeat in result.report else [*lines, f"repeat with: {job.repeat}"]
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -69,7 +70,7 @@ class _Processes(Executor):
             self.context.set_forkserver_preload(list(preload))
         else:
             self.context = multiprocessing.get_context("spawn")
-        self.threads = ThreadPoolExecutor(workers)
+        self.threads = ThreadPoolExecutor(workers, initializer=_hold_interrupts)
         self.directory, self.fresh = str(directory), fresh
         self.lock = threading.Lock()
         self.workers: dict[Connection, BaseProcess] = {}
@@ -137,6 +138,15 @@ class _Processes(Executor):
             return process.exitcode
 
 
+def _hold_interrupts() -> None:
+    """Block SIGINT in this thread, and so in processes that it starts: Ctrl-C is the parent's.
+
+    Otherwise one that comes while they import prints a traceback.
+    """
+    resource_tracker.ensure_running()  # it unblocks SIGINT when it starts
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+
+
 def _serve(connection: Connection, directory: str, environment: dict[str, str]) -> None:
     """Do the work that comes, with temporary files in `directory`.
 
@@ -144,6 +154,9 @@ def _serve(connection: Connection, directory: str, environment: dict[str, str]) 
     worker and all that it has started together.
     """
     os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # discards one that came before
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)

@@ -196,6 +196,19 @@ def test_a_job_that_breaks(tmp_path):
     result = task.take(outcome)
     assert not result.passed
     assert result.errors[0].startswith("FileNotFoundError: ")
+    assert not result.report
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Yosys failed"), KeyError("q")])
+def test_only_a_defect_is_reported_with_its_place(monkeypatch, tmp_path, error):
+    def fails(job):
+        raise error
+
+    monkeypatch.setattr(stream_unit, "verilog_of", fails)
+    job = UnitJob("unit", SMALL.config, 1, tmp_path)
+    result = UnitResult.of_dict(UnitTask(job, "unit").run())
+    assert result.errors == [f"{type(error).__name__}: {error}"]
+    assert ("Traceback" in result.report) == isinstance(error, KeyError)
 
 
 def test_a_simulator_that_dies(simulation_dir, tmp_path):

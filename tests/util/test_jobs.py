@@ -177,6 +177,39 @@ def test_nothing_is_lost_when_the_run_is_killed(tmp_path, log, store, number):
     assert all(runs(log)[name] == before[name] for name in done)
 
 
+IMPORTING = """
+import sys
+from mxdot.util.workers import processes
+
+if __name__ == "__main__":
+    with processes(1, sys.argv[1:]).open(1) as executor:
+        executor.submit(print).result()
+else:
+    import slow
+"""
+SLOW = "import pathlib, time; pathlib.Path('importing').touch(); time.sleep(3)"
+
+
+@pytest.mark.parametrize("preload", [(), ("slow",)])
+def test_an_interrupt_while_workers_import_is_told_once(tmp_path, preload):
+    (tmp_path / "script.py").write_text(IMPORTING)
+    (tmp_path / "slow.py").write_text(SLOW)
+    places = [str(tmp_path), *filter(None, sys.path)]
+    process = subprocess.Popen(
+        [sys.executable, "script.py", *preload],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert comes((tmp_path / "importing").exists)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=20)
+    assert errors.count("Traceback") == 1 and "slow" not in errors
+
+
 def test_workers_leave_no_temporary_files():
     with processes(1).open(1) as executor:
         made = Path(executor.submit(tempfile.mkdtemp).result())

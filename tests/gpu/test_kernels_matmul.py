@@ -38,7 +38,7 @@ def test_random_products(accumulator):
     rng = generator("kernels", accumulator)
     for pair in PAIRS if accumulator in ("exact", "aligned:13") else WIDEST:
         if takes(accumulator, *pair):
-            check(random_cases(rng, pair, 24, 2, 32), accumulator)
+            check(random_cases(rng, pair, 16, 2, 32), accumulator)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_elements(accumulator):
 def test_products_beyond_float32(pair, accumulator):
     """Significands and exponents apart: subnormal elements, infinities and NaN, every exponent."""
     rng = generator("kernels", accumulator, pair)
-    check(random_cases(rng, pair, 20, 2, 32), accumulator)
+    check(random_cases(rng, pair, 16, 2, 32), accumulator)
 
 
 @pytest.mark.parametrize("block_size", [16, 256])

@@ -173,9 +173,8 @@ def test_multiplier_blocks_bound_an_array(cache, monkeypatch):
 
 
 def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
-    monkeypatch.setitem(DEVICES, "85k", Device(30_000, 20, "router2"))
-    config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
-    counted, flows = fit(config, cache), []
+    monkeypatch.setitem(DEVICES, "85k", Device(8000, 20, "router2"))
+    counted, flows = fit(SMALL, cache), []
 
     def place(verilog, top, flow, *arguments, **options):
         if not flow.place:
@@ -184,10 +183,10 @@ def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
         return replace(counted.cost.unit, area=12_345.0, fmax_mhz=20.0)
 
     monkeypatch.setattr("mxdot.synth.arrays.measure", place)
-    found = fit(config, cache, place=True)
+    found = fit(SMALL, cache, place=True)
     assert [flow.place for flow in flows] == [True]
     assert found.cost.units < counted.cost.units
-    assert found.cost.area <= ROUTABLE * 30_000 * (1 + found.model.error)
+    assert found.cost.area <= ROUTABLE * 8000 * (1 + found.model.error)
     assert found.luts == 12_345
     assert found.products_per_second == found.cost.products * 20e6
 

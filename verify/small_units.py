@@ -13,7 +13,7 @@ FEW, MANY, TRAFFIC = 2_000, 30_000, 2_000
 class Unit:
     """A unit and the length of its bench.
 
-    few, many: items of the two runs in bulk mode; `make sim` runs `many`. traffic: items of the
+    few, many: items of the two runs in bulk mode; `mxdot sim` runs `many`. traffic: items of the
     run cycle by cycle.
     """
 
@@ -45,8 +45,8 @@ UNITS = (
     Unit(
         "quantize-choice", QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=4, stages=4)
     ),
-    Unit("dot-quantize", DotQuantizeConfig(_QUANTIZED, "e2m1", 4), 1_000, 20_000),
-    Unit("matmul", MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4), 200, 3_000),
+    Unit("dot-quantize", DotQuantizeConfig(_QUANTIZED, "e2m1", 4)),
+    Unit("matmul", MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4)),
 )
 """Units of every kind; dot units of four accumulators, of integers, and of the modes by which
 blocks choose from a code book."""

@@ -27,7 +27,7 @@ VALUE_BLOCKS = 500
 VALUES_SHARE, VALUES_SHARE_OF_WORDS = 3, 1
 """Share of dot products of the quantiser's sequences, and with random words: few words have digits
 that fit a result, to bring it to the threshold."""
-PEELED_SHARE, PEELED_BLOCKS = 16, 16
+PEELED_SHARE, PEELED_BLOCKS = 4, 16
 """Share of dot products of `peeled`, which take seven blocks each, and its fewest blocks."""
 
 THROUGH_C = "through c"
@@ -144,13 +144,17 @@ def results_at_edges(config: DotQuantizeConfig, batch: Batch, rng: Generator) ->
 def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch:
     """`blocks` times `block` dot products that end with the last digits of a product and c.
 
-    The first block is c and one product, at any distance, often one at which rounding decides. The
-    others take away the first digits of that sum, down to the same place for all results that are
-    quantised together. In half of the blocks all is small, down to subnormal, and often nothing
-    stays. E8M0 scales can take all these digits away; others leave some.
+    The first block is c and one product, at any distance, often one at which rounding decides. In
+    half of the blocks it is half a unit of c's last place, mostly of an even c, and a second
+    product breaks the tie. The others take away the first digits of that sum, down to the same
+    place for all results that are quantised together. In half of the blocks all is small, down to
+    subnormal, and often nothing stays. E8M0 scales can take all these digits away; others leave
+    some.
     """
     near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
     below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))
+    ties = rng.random(blocks) < 0.5
+    below = np.where(ties, FLOAT32.significand_bits, below)
     any_digits = rng.integers(0, FLOAT32.significand_bits, blocks)
     left = np.where(rng.random(blocks) < 0.5, 1, any_digits)
     exponent = rng.integers(-20, 21, blocks)
@@ -158,13 +162,21 @@ def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch
     exponent = np.where(small, FLOAT32.emin + rng.integers(*SMALL, blocks), exponent)
     left = np.where(small & (rng.random(blocks) < 0.5), 0, left)
     below, left, exponent = (np.repeat(each, block) for each in (below, left, exponent))
+    ties = np.repeat(ties, block)
     n = blocks * block
     few = rng.integers(0, 16, n)
     fraction = np.where(rng.random(n) < 0.5, few, rng.integers(0, 2**FLOAT32.mantissa_bits, n))
-    c = float_bits(rng.integers(0, 2, n), exponent, fraction)
+    mostly = ties & (rng.random(n) < 0.75)
+    sign = rng.integers(0, 2, n)
+    c = float_bits(sign, exponent, np.where(mostly, fraction & ~1, fraction))
     a, b = target.zeros(n, 1)
-    of = rng.integers(*target.pairs.limits, n, endpoint=True)
-    a[:, 0, 0], b[:, 0, 0] = target.pairs.draw(rng, of, rng.random(n) < 0.5, power=True)
+    low, high = target.pairs.limits
+    of = rng.integers(low, high, n, endpoint=True)
+    negative = np.where(mostly, sign == 1, rng.random(n) < 0.5)
+    a[:, 0, 0], b[:, 0, 0] = target.pairs.draw(rng, of, negative, power=True)
+    row = np.flatnonzero(ties)
+    second = rng.integers(low, np.maximum(of[row], low + 1))
+    a[row, 0, -1], b[row, 0, -1] = target.pairs.draw(rng, second, negative[row])
     scales = split_scale(rng, (exponent - below - of)[:, None])
     first = for_unit(target.config, rng, target.batch(a, b, scales, c))
     rest = _taking(target, rng, _running(target.config, first).reshape(blocks, block), left)

@@ -37,13 +37,9 @@ def file_name(name: str) -> str:
 
 EVERY_ELEMENT = ",".join(MX_FORMATS)
 WIDER = ("e4m3fnuz", "e5m2fnuz", "fp16", "bf16", "tf32", "bf16xint4", "fp16xe2m1")
-BULK = 20_000
+BULK = 30_000
 SMOKE_LANES = 8
 FULL_BULK = 100_000
-DOT_QUANTIZE_BULK = 20_000
-"""Dot products before a quantiser."""
-MATMUL_BULK = 3_000
-"""Results of a matrix unit in bulk mode, each of many blocks; some are of a real layer."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ def _unit(
 
 
 def _matmul(rows: int, columns: int, dot: Unit, **options: Any) -> Unit:
-    return Unit(MatmulConfig(dot.config, rows, columns, **options), MATMUL_BULK)
+    return Unit(MatmulConfig(dot.config, rows, columns, **options))
 
 
 def default_matrix() -> list[Unit]:
@@ -144,7 +140,7 @@ def _more_quantize_units() -> list[Unit]:
 
 
 def _dot_quantize(dot: Unit, to: str, block: int, **options: Any) -> Unit:
-    return Unit(DotQuantizeConfig(dot.config, to, block, **options), DOT_QUANTIZE_BULK)
+    return Unit(DotQuantizeConfig(dot.config, to, block, **options))
 
 
 def _dot_quantize_units() -> list[Unit]:

@@ -10,12 +10,15 @@ from compare import FULL
 from matrices import every_unit
 from mxdot.cli import main
 from mxdot.hw.quantize import dot_quantize
+from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, DotQuantizeConfig
 from mxdot.sim.dot_quantize import item, stimulus
 from mxdot.sim.dot_quantize.subject import Timeline
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.regression import run_unit
 from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
+from mxdot.verify.small_units import UNITS
 from wrong_units import AT_THE_CARRY, frozen_words, overridden, run_none_of, run_one_of
 
 CONFIG = DotQuantizeConfig(
@@ -148,6 +151,19 @@ def test_wrong_carries_of_random_words_are_caught(name, simulation_dir, tmp_path
     result = run_one_of([wrong], wrong, WIDE, tmp_path, builds, **options)
     assert result.mismatches > 0
     assert "words  " in result.report
+
+
+def test_a_digit_far_below_a_tie_decides_it(simulation_dir, tmp_path):
+    """The quantiser hides nearly every last place: digits are taken away down to it."""
+    (config,) = (u.config for u in UNITS if isinstance(u.config, DotQuantizeConfig))
+    right, wrong = "|shifted2[3:0]", "|shifted2[3:1]"
+    text = generate(config)
+    assert text.count(right) == 1
+    verilog = tmp_path / "unit.v"
+    verilog.write_text(text.replace(right, wrong))
+    options = {"builds": simulation_dir / "far", "verilog": verilog, "explains": False}
+    result = run_unit(job(config, tmp_path, bulk=BULK_OF_SIM, **options))
+    assert "results differ from the model's" in result.errors[0]
 
 
 # Stimulus ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from mxdot.cli import main
 from mxdot.hw.matmul.registers import Counters
 from mxdot.hw.verilog import default_top, generate
 from mxdot.model import QuantizeConfig
+from mxdot.sim.engine import regression, regression_units
 from mxdot.sim.engine.unit import UnitResult
 from mxdot.synth.errors import SynthesisError
 from mxdot.util.jobs import DryRun
@@ -53,6 +54,11 @@ def judged(made, directory):
 @pytest.fixture(scope="module")
 def outcomes(made, tmp_path_factory):
     return judged(made, tmp_path_factory.mktemp("judged"))
+
+
+def test_units_are_simulated_as_mxdot_sim_does():
+    counts = {(unit.many, unit.traffic) for unit in UNITS}
+    assert counts == {(regression_units.BULK, regression.TRAFFIC)}
 
 
 def test_each_mutant_is_killed_or_proved_equal(outcomes):

@@ -56,13 +56,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
 }
 STEPS = {
     "test-full": Step(
-        "model, RTL components, command line; every code, pair and midpoint where few enough",
+        "model, RTL components, command line",
         "rational arithmetic, ml_dtypes, gfloat, NumPy",
         "make test FULL=1",
         MODEL,
     ),
     "test-compare": Step(
-        "synthesis, comparison, proofs; the Verilog is what Amaranth's RTLIL says",
+        "synthesis, comparison, proofs, Verilog",
         "hand-made cases, Yosys, ABC",
         "make test-compare",
         MODEL,
@@ -81,7 +81,7 @@ STEPS = {
         SOURCES["coverage"],
     ),
     "faults": Step(
-        "commands under kills, full disks, damaged files, other runs: files and verdicts",
+        "commands under kills, full disks, damaged files, other runs",
         "an undisturbed run",
         "make faults",
         (*MODEL, "nn", "gpu"),

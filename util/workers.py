@@ -139,11 +139,11 @@ class _Processes(Executor):
 
 
 def _hold_interrupts() -> None:
-    """Block SIGINT in this thread, and so in processes that it starts: Ctrl-C is the parent's.
+    """Block SIGINT in this thread and in the processes it starts: only the parent handles Ctrl-C.
 
-    Otherwise one that comes while they import prints a traceback.
+    Otherwise they print tracebacks when it comes during their imports.
     """
-    resource_tracker.ensure_running()  # it unblocks SIGINT when it starts
+    resource_tracker.ensure_running()  # first: its start unblocks SIGINT
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
 
@@ -154,7 +154,7 @@ def _serve(connection: Connection, directory: str, environment: dict[str, str]) 
     worker and all that it has started together.
     """
     os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # discards one that came before
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # drops a Ctrl-C that came before setsid
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_parent, daemon=True).start()

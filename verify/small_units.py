@@ -13,8 +13,8 @@ FEW, MANY, TRAFFIC = 2_000, 30_000, 2_000
 class Unit:
     """A unit and the length of its bench.
 
-    few, many: items of the two runs in bulk mode; `mxdot sim` runs `many`. traffic: items of the
-    run cycle by cycle.
+    few, many: items of the two runs in bulk mode. traffic: items of the run cycle by cycle.
+    `mxdot sim` of a single unit runs `many` and `traffic`.
     """
 
     name: str

@@ -28,7 +28,7 @@ VALUES_SHARE, VALUES_SHARE_OF_WORDS = 3, 1
 """Share of dot products of the quantiser's sequences, and with random words: few words have digits
 that fit a result, to bring it to the threshold."""
 PEELED_SHARE, PEELED_BLOCKS = 4, 16
-"""Share of dot products of `peeled`, which take seven blocks each, and its fewest blocks."""
+"""Share of dot products of `peeled` in each mode, seven blocks each, and its fewest blocks."""
 
 THROUGH_C = "through c"
 """Sequence of dot products of zeros whose c is a value for the quantiser."""
@@ -144,12 +144,12 @@ def results_at_edges(config: DotQuantizeConfig, batch: Batch, rng: Generator) ->
 def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch:
     """`blocks` times `block` dot products that end with the last digits of a product and c.
 
-    The first block is c and one product, at any distance, often one at which rounding decides. In
-    half of the blocks it is half a unit of c's last place, mostly of an even c, and a second
-    product breaks the tie. The others take away the first digits of that sum, down to the same
-    place for all results that are quantised together. In half of the blocks all is small, down to
-    subnormal, and often nothing stays. E8M0 scales can take all these digits away; others leave
-    some.
+    The first block of each is c and one product, at any distance, often one at which rounding
+    decides. For half of the results that are quantised together this product is half a unit of c's
+    last place, c mostly even, and most often a smaller second product breaks the tie. The other
+    blocks take away the first digits of that sum, down to the same place for all of them. In half
+    of them all is small, down to subnormal, and often nothing stays. E8M0 scales can take all these
+    digits away; others leave some.
     """
     near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
     below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))

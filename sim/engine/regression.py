@@ -132,7 +132,7 @@ def _result(job: UnitJob) -> UnitResult:
         return run_unit(job)
     except Exception as error:
         result = _failed(job, f"{type(error).__name__}: {error}")
-        if not isinstance(error, OSError | RuntimeError):  # of files and programs, not a defect
+        if not isinstance(error, OSError | RuntimeError):  # anything else is a defect
             result.report = traceback.format_exc()
         return result
 

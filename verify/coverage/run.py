@@ -24,7 +24,7 @@ _FUNCTIONAL = "coverage.yml"
 
 @dataclass(frozen=True)
 class CoverageOfUnit(Check):
-    """A unit is simulated as `make sim` does; points of its Verilog, and bins of the bench."""
+    """A unit is simulated as `mxdot sim` does; points of its Verilog, and bins of the bench."""
 
     kind = "coverage"
     sources = (

@@ -1,4 +1,4 @@
-"""Judges mutants by the bench of `make sim`: a short run in bulk, a longer one, cycle by cycle."""
+"""Judges mutants by the bench of `mxdot sim`: a short run in bulk, a longer one, cycle by cycle."""
 
 import hashlib
 import pickle

@@ -70,7 +70,7 @@ class _Processes(Executor):
             self.context.set_forkserver_preload(list(preload))
         else:
             self.context = multiprocessing.get_context("spawn")
-        self.threads = ThreadPoolExecutor(workers, initializer=_hold_interrupts)
+        self.threads = ThreadPoolExecutor(workers)
         self.directory, self.fresh = str(directory), fresh
         self.lock = threading.Lock()
         self.workers: dict[Connection, BaseProcess] = {}
@@ -121,6 +121,7 @@ class _Processes(Executor):
             ours, theirs = self.context.Pipe()
             work = theirs, self.directory, dict(os.environ)
             process = self.context.Process(target=_serve, args=work)
+            _hold_interrupts()
             process.start()
             theirs.close()
             self.workers[ours] = process
@@ -154,9 +155,9 @@ def _serve(connection: Connection, directory: str, environment: dict[str, str]) 
     worker and all that it has started together.
     """
     os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # drops a Ctrl-C that came before setsid
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # drops a Ctrl-C that came before setsid
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, handler)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)

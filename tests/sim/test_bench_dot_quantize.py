@@ -163,7 +163,7 @@ def test_a_digit_far_below_a_tie_decides_it(simulation_dir, tmp_path):
     verilog.write_text(text.replace(right, wrong))
     options = {"builds": simulation_dir / "far", "verilog": verilog, "explains": False}
     result = run_unit(job(config, tmp_path, bulk=BULK_OF_SIM, **options))
-    assert "results differ from the model's" in result.errors[0]
+    assert any("results differ from the model's" in error for error in result.errors)
 
 
 # Stimulus ----------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def outcomes(made, tmp_path_factory):
     return judged(made, tmp_path_factory.mktemp("judged"))
 
 
-def test_units_are_simulated_as_mxdot_sim_does():
+def test_units_have_the_counts_of_mxdot_sim_of_a_single_unit():
     counts = {(unit.many, unit.traffic) for unit in UNITS}
     assert counts == {(regression_units.BULK, regression.TRAFFIC)}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from . import scheme_quantize
+from . import scheme_quantize, scheme_rows
 
 if TYPE_CHECKING:
     from ..schemes.quantized_values import SchemeValues
@@ -20,7 +20,10 @@ def refusal(request: "SchemeValues") -> str | None:
         return "x must be float32, float16 or bfloat16, not float64"
     reason = scheme_quantize.refusal(request.quantization)
     if reason is None and scheme_quantize.prepare(request.quantization, request.dtype) is None:
-        return f"scales must be of rows, or 8-bit floats in one float32, not {request.scheme}'s"
+        return (
+            f"scales must be of rows of {scheme_rows.SHORTEST} values or more, or 8-bit floats"
+            f" in one float32, not {request.scheme}'s of {request.x.shape[-1]}"
+        )
     return reason
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..model import OperandsWarning
 from ..model.errors import one_line, reason_of
 from ..model.plugins import place_in_plugin
-from ..util.runs import own_temporary
+from ..util.runs import OUTSIDE, own_temporary
 from .completion import complete
 from .examples import add_examples
 from .parser import Parser, with_nearest
@@ -108,6 +108,6 @@ def _message(error: Exception, args: argparse.Namespace) -> str:
         )
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {reason_of(error)}"
-    if isinstance(error, ImportError | OSError | RuntimeError):  # packages, files, tools
+    if isinstance(error, OUTSIDE):
         return (str(error).splitlines() or [type(error).__name__])[0]
     return ""

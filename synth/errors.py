@@ -7,7 +7,7 @@ from pathlib import Path
 from ..model.errors import one_line
 
 
-class SynthesisError(ValueError):
+class SynthesisError(RuntimeError, ValueError):
     """A design, library or target that a flow cannot serve; the message is one line."""
 
     def __init__(self, message: str) -> None:

@@ -4,9 +4,9 @@
     python tools/evidence.py                         take kept results into docs/evidence.json and
                                                      write the tables of docs/evidence.md
 
-A row has date, version and a digest of its sources: code without comments. A row is `older` where
-its sources have changed since. The site marks rows by today's sources, the file by those of the
-last run of this program.
+A row has date, version, seed and a digest of its sources: code without comments. A row is `older`
+where its sources have changed since. The site marks rows by today's sources, the file by those of
+the last run of this program.
 """
 
 import json
@@ -51,8 +51,8 @@ class Step:
 MODEL = ("model", "util", "compare", "synth", "verify", "cli", "hw", "sim", "tests")
 SOURCES: dict[str, tuple[str, ...]] = {
     "proof": ("hw", "model", "verify/formal"),
-    "mutants": ("hw", "model", "sim", "verify/mutate"),
-    "coverage": ("hw", "model", "sim", "verify/coverage"),
+    "mutants": ("hw", "model", "sim", "verify/mutate", "verify/small_units.py"),
+    "coverage": ("hw", "model", "sim", "verify/coverage", "verify/small_units.py"),
 }
 STEPS = {
     "test-full": Step(
@@ -73,7 +73,7 @@ STEPS = {
     "mutate": Step(
         "the bench and the proofs notice faults",
         "mutants",
-        "make mutate ARGS='--count 20 --seed 262667'",
+        "make mutate ARGS='--count 20 --seed 630189'",
         (*SOURCES["mutants"], "gpu"),
     ),
     "coverage": Step(
@@ -249,9 +249,15 @@ def step(name: str, command: Sequence[str]) -> int:
         rows = told(lines)
         result = summary(rows, lines)
         rows[f"step {name}"] = {"result": result, "passed": process.returncode == 0}
+        seed = _seed_of(" ".join(command))
         for label, row in rows.items():
-            _keep(label, row)
+            _keep(label, row if seed is None else {**row, "seed": seed})
     return process.returncode
+
+
+def _seed_of(command: str) -> int | None:
+    found = re.search(r"(?:--seed |\bSEED=)(\d+)", command)
+    return None if found is None else int(found[1])
 
 
 def _digests() -> list[str]:
@@ -284,8 +290,10 @@ def taken(rows: Rows) -> Rows:
 
 
 def state(kind: str, name: str, row: Row) -> str:
-    """The date of a row, marked where its sources have changed since."""
+    """The date of a row, marked where its sources or the seed of mutants have changed since."""
     older = row["digest"] != digest_of(sources_of(kind, name))
+    if kind == "mutants":
+        older = older or row.get("seed") != _seed_of(STEPS["mutate"].command)
     return f"{row['date']}, older" if older else f"{row['date']}, {row['version']}"
 
 

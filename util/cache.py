@@ -17,11 +17,17 @@ def digest(parts: Sequence[str]) -> str:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes and threads out for the duration; the lock dies with its holder."""
+def locked(path: Path, refusal: str = "") -> Iterator[None]:
+    """Keeps other processes and threads out for the duration; the lock dies with its holder.
+
+    Waits for another holder, or, with a `refusal`, raises a RuntimeError that says so.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if refusal else 0))
+        except BlockingIOError:
+            raise RuntimeError(refusal) from None
         yield
 
 

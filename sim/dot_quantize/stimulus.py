@@ -171,7 +171,7 @@ def peeled(target: Target, rng: Generator, blocks: int, block: int) -> dot.Batch
     c = float_bits(sign, exponent, np.where(mostly, fraction & ~1, fraction))
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
-    of = rng.integers(low, high, n, endpoint=True)
+    of = rng.integers(np.where(ties, min(low + 1, high), low), high, n, endpoint=True)
     negative = np.where(mostly, sign == 1, rng.random(n) < 0.5)
     a[:, 0, 0], b[:, 0, 0] = target.pairs.draw(rng, of, negative, power=True)
     row = np.flatnonzero(ties)

@@ -25,7 +25,7 @@ from ...util.files import replacing, write_file
 from ...util.jobs import Backend, DryRun, longest_first, results
 from ...util.keys import file_digest, fingerprint, task_key, version_of
 from ...util.progress import display
-from ...util.runs import ended, own_directory, scratch
+from ...util.runs import OUTSIDE, ended, own_directory, scratch
 from ...util.store import Outcome, Store
 from ...util.workers import processes
 from ..kinds import kind_of
@@ -132,7 +132,7 @@ def _result(job: UnitJob) -> UnitResult:
         return run_unit(job)
     except Exception as error:
         result = _failed(job, f"{type(error).__name__}: {error}")
-        if not isinstance(error, OSError | RuntimeError):  # anything else is a defect
+        if not isinstance(error, OUTSIDE):  # anything else is a defect
             result.report = traceback.format_exc()
         return result
 

@@ -1,6 +1,7 @@
 """docs/evidence.md: its tables are made of kept results, and old ones are marked."""
 
 import sys
+from dataclasses import replace
 
 import evidence
 import pytest
@@ -48,6 +49,17 @@ def test_a_result_of_other_sources_is_older(kept):
     older = [line for line in evidence.steps(rows).splitlines() if "older" in line]
     assert len(older) == 1
     assert "`make formal`" in older[0]
+
+
+def test_mutants_of_another_seed_are_older(kept, monkeypatch):
+    program = "print('a: 9 mutants, killed by x; equivalent 2, survived 1: score')"
+    evidence.step("mutate", [sys.executable, "-c", program, "--seed 7"])
+    (row,) = (row for name, row in evidence.taken({}).items() if name == "mutants a")
+    assert row["seed"] == 7
+    for seed, older in ((7, False), (8, True)):
+        step = replace(evidence.STEPS["mutate"], command=f"make mutate ARGS='--seed {seed}'")
+        monkeypatch.setitem(evidence.STEPS, "mutate", step)
+        assert ("older" in evidence.mutants({"mutants a": row})) is older
 
 
 def test_the_result_of_a_simulation_is_its_totals():

@@ -37,6 +37,7 @@ from mxdot.sim.engine.summary import HITS, merge_coverage
 from mxdot.sim.engine.unit import UnitResult
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import unit as matmul_unit
+from mxdot.synth.errors import SynthesisError
 from mxdot.util.jobs import results
 from mxdot.util.store import Outcome
 from processes import descendants, ended
@@ -199,7 +200,9 @@ def test_a_job_that_breaks(tmp_path):
     assert not result.report
 
 
-@pytest.mark.parametrize("error", [RuntimeError("Yosys failed"), KeyError("q")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Yosys failed"), SynthesisError("no cell"), KeyError("q")]
+)
 def test_only_a_defect_is_reported_with_its_place(monkeypatch, tmp_path, error):
     def fails(job):
         raise error

@@ -18,6 +18,7 @@ from mxdot.model.units import KINDS
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult
+from mxdot.util.cache import locked
 from mxdot.util.keys import fingerprint
 from mxdot.verify.soak import random_units
 from mxdot.verify.soak.random_units import (
@@ -164,6 +165,14 @@ def test_units_that_were_begun_come_first(tmp_path, monkeypatch, ran):
     monkeypatch.setattr(regression.UnitTask, "run", run)
     assert main(SOAK) == 1
     assert [ran[0].config.kind, ran[0].seed] == drawn.begun[0]
+
+
+def test_two_runs_do_not_count_in_one_file(tmp_path, monkeypatch, capsys, ran):
+    monkeypatch.chdir(tmp_path)
+    with locked(Path("build/soak/random.lock")):
+        assert main(SOAK) == 2
+    assert "build/soak/random.json is another run's" in capsys.readouterr().err
+    assert not ran
 
 
 @pytest.mark.parametrize("words", [["--full"], ["--seed", "0"]])

@@ -33,6 +33,7 @@ from ...sim.engine.regression import Settings as Regression
 from ...sim.engine.regression_units import Unit
 from ...sim.engine.toolchain import find_tools
 from ...sim.engine.unit import UnitResult
+from ...util.cache import locked
 from ...util.children import terminate_as_interrupt
 from ...util.files import write_file
 from ...util.jobs import Backend, results
@@ -275,19 +276,23 @@ class Settings:
 def run(settings: Settings, backend: Backend) -> bool:
     """Draw and simulate until the time is over; True when nothing failed.
 
-    ToolError when the toolchain is missing, ValueError for a file of draws that cannot be read.
+    ToolError when the toolchain is missing, ValueError for a file of draws that cannot be read,
+    RuntimeError while another run counts in that file.
     """
     find_tools()
     code = fingerprint(CODE)
-    drawn = Drawn.load(settings.directory / "random.json", code)
-    with (
-        any_operands(),
-        terminate_as_interrupt(),
-        own_directory(settings.directory / "runs", 0) as session,
-        closing(results(_tasks(drawn, settings, session), backend)) as outcomes,
-    ):
-        for task, outcome in outcomes:
-            _take(drawn, task.job, task.take(outcome))
+    counts = settings.directory / "random.json"
+    busy = f"{counts} is another run's, which has not ended: wait for it"
+    with locked(counts.with_suffix(".lock"), busy):
+        drawn = Drawn.load(counts, code)
+        with (
+            any_operands(),
+            terminate_as_interrupt(),
+            own_directory(settings.directory / "runs", 0) as session,
+            closing(results(_tasks(drawn, settings, session), backend)) as outcomes,
+        ):
+            for task, outcome in outcomes:
+                _take(drawn, task.job, task.take(outcome))
     uncovered = {kind: drawn.uncovered(kind) for kind in KINDS}
     lines = [f"{kind}: {pair}" for kind, pairs in uncovered.items() for pair in pairs]
     list_of_pairs = settings.directory / "random-uncovered.txt"

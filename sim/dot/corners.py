@@ -274,6 +274,8 @@ def _largest(target: Target, rng: Generator) -> Batch:
     return target.batch(a, b, split_scale(rng, s), micro=np.zeros(s.shape, np.uint64))
 
 
+LAST = 3
+"""Digits of c that meet a sum in `carried`."""
 FADING = (-28, 60)  # places from the least normal result on, of the first digit of a sum
 
 
@@ -295,6 +297,26 @@ def fullest(target: Target, rng: Generator, n: int) -> list[Batch]:
     less = rng.integers(0, 1 << 20, n) * (rng.random(n) < 0.5)
     c = float_bits(negative.astype(np.int64), exponent, 0x7FFFFF - less)
     return [target.batch(sides[0], sides[1], split_scale(rng, s[:, None]), c)]
+
+
+def carried(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """The largest sums, whose first digits meet the last ones of c, all ones or zeros before them:
+    a carry or a borrow goes through the whole of c.
+    """
+    a, b = target.zeros(n, 1)
+    _, high = target.pairs.limits
+    negative, borrows = signs(rng, n), rng.random(n) < 0.5
+    for i in range(target.lanes):
+        put(target, rng, a, b, 0, i, high - (rng.random(n) < 0.2), negative)
+    total = (target.format_a.values[a] * target.format_b.values[b]).sum(axis=(1, 2))
+    first = np.frexp(total)[1] - 1
+    digits = min(target.config.accumulator.running.mantissa_bits, FLOAT32.mantissa_bits)
+    last = rng.integers(0, 2**LAST, n)
+    fraction = np.where(borrows, last, 2**digits - 1 - last) << FLOAT32.mantissa_bits - digits
+    s = rng.integers(-3, 4, n)
+    exponent = first + s + digits - rng.integers(0, LAST, n)
+    c = float_bits((negative ^ borrows).astype(np.int64), exponent, fraction)
+    return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
 
 
 def fading(target: Target, rng: Generator, n: int) -> list[Batch]:

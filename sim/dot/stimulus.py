@@ -243,6 +243,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "lone": (corners.lone, 3),
     "limits": (corners.limits, 2),
     "fullest": (corners.fullest, 1),
+    "carried": (corners.carried, 1),
     "fading": (corners.fading, 2),
     "beyond": (corners.beyond, 1),
     "below": (corners.below, 3),

@@ -1,13 +1,14 @@
-"""Claims about what software reads and writes of a matrix unit: counters and registers."""
+"""Claims about parts of a matrix unit: what software reads and writes, and loops over tiles."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, C, Cat, Module, Mux, Shape, Signal, Value
 from amaranth.utils import bits_for
 
 from ...hw.hierarchy import used
+from ...hw.matmul.control import Loop, TilesLayout
 from ...hw.matmul.registers import ERRORS, Counters, Registers
 from ...hw.verilog import Around
 from ...model import DotConfig
@@ -57,6 +58,14 @@ def claims() -> Iterator[Claim]:
         "what happens until it is cleared, irq follows it, both are read so",
         lambda: component(Registers(CONFIG)), _writes, ("irq_enable[1] & ", "irq_enable[0] & "),
     )  # fmt: skip
+    yield Claim(
+        "tiles",
+        "loops over rows of tiles, tiles and blocks of K, wherever they are and however many there "
+        "are of each: which step comes next, and whether it is a tile's, a row's or a job's last",
+        lambda: replace(component(Loop()), cycles=3), _steps,
+        ("k_blocks_done + 16'h1;", "k_blocks_done + 16'h1 & 16'hfbff;"),
+        bits=3 * Shape.cast(TilesLayout()).width + 1,
+    )  # fmt: skip
 
 
 def _counts(m: Module, p: Any) -> Value:
@@ -82,6 +91,28 @@ def _counts(m: Module, p: Any) -> Value:
         m.d.sync += wanted.eq(Mux(p.clear, 0, p.values[name] + counted[name]))
         unlike.append(p.values[name] != wanted)
     return Cat(unlike).any()
+
+
+def _steps(m: Module, p: Any) -> Value:
+    """In the first cycle `ends` says, of some counts, where the loops are; with any others they go
+    on in the second; with any others again their marks are checked in the third."""
+    here, then = Signal(TilesLayout()), Signal(TilesLayout())
+    is_here, is_then = Signal(), Signal()
+    m.d.sync += [is_here.eq(p.ends & ~p.advance), is_then.eq(is_here)]
+    carry = p.advance
+    for name in reversed(TilesLayout().members):  # the innermost loop first
+        count, done = getattr(p.tiles, name), getattr(here, name)
+        m.d.sync += [
+            getattr(here, name).eq(count - 1),
+            getattr(then, name).eq(Mux(carry, Mux(done + 1 == count, 0, done + 1), done)),
+        ]
+        carry &= done + 1 == count
+    lasts = {
+        name: getattr(then, name) + 1 == getattr(p.tiles, name) for name in TilesLayout().members
+    }
+    told = Cat(p.first, p.last, p.row_last, p.ends)
+    wanted = Cat(then.k_blocks == 0, lasts["k_blocks"], lasts["n_tiles"], Cat(lasts.values()).all())
+    return is_then & (told != wanted)
 
 
 def _reads(m: Module, p: Any) -> Value:

@@ -146,7 +146,7 @@ def test_ports_that_a_configuration_leaves_out():
 
 
 def test_ports_of_side_inputs():
-    config = DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab")
+    config = DotConfig("int8xint4", 4, "int32", out="uint8:multiply", scales="u4", zero_points="ab")
     text = generated(config)
     assert "// accumulator  int32: exact block sums in a running value of 32 bits" in text
     unit_ports = ports(modules(text)["mxdot_dot"])

@@ -50,8 +50,10 @@ def another_run_within(monkeypatch, simulator: type, method: str, another) -> li
     return verdicts
 
 
-@pytest.mark.parametrize("seed", [11, 21])
-@pytest.mark.parametrize("config", UNITS, ids=lambda config: config.kind)
+@pytest.mark.parametrize(
+    ("config", "seed"), [(DOT, 11), *((config, 21) for config in UNITS)],
+    ids=lambda value: getattr(value, "kind", value),
+)  # fmt: skip
 def test_a_run_in_bulk_beside_another(directory, monkeypatch, config, seed):
     def another() -> bool:
         return run(directory, config, seed, traffic=0, bulk=300)

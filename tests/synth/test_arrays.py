@@ -44,6 +44,7 @@ def costs(cache):
 # Area ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_parts_make_the_whole(costs, cache):
     """A flattened design may share and simplify a little more."""
     cost = costs[3]
@@ -140,6 +141,7 @@ def test_the_largest_array_that_fits(room):
 # FPGA ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_array_fills_the_device(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(16_000, 20, "router2"))
     seen = []
@@ -172,6 +174,7 @@ def test_multiplier_blocks_bound_an_array(cache, monkeypatch):
     assert all(flow.dsp for flow in flows)
 
 
+@pytest.mark.slow
 def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(8000, 20, "router2"))
     counted, flows = fit(SMALL, cache), []

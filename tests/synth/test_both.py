@@ -74,6 +74,7 @@ def test_sizes_are_timed_as_the_whole_is(mapped):
     assert after.area * delay**SPEED <= circuit.area * cost.delay_ps**SPEED * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_unit_equals_its_verilog(tmp_path, monkeypatch):
     """In every cycle after a reset, proved; a spoilt netlist is refuted."""
 

@@ -43,6 +43,7 @@ def test_ecp5_is_placed_and_routed(tmp_path):
         measure(PRODUCT, "top", Flow("ecp5", dsp=False, target_ps=100), cache_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_the_largest_ecp5_has_a_router_of_its_own(tmp_path, monkeypatch):
     """The test pretends that no smaller part has room."""
     ran = []

@@ -54,6 +54,7 @@ def test_a_unit_of_cells_passes_its_bench(config, tmp_path):
     assert result.compared >= 1000
 
 
+@pytest.mark.slow
 def test_of_a_large_array_the_dot_units_are_mapped(monkeypatch):
     monkeypatch.setattr("mxdot.sim.matmul.unit.LARGE", 2)
     config = MatmulConfig(DOT_OF_ARRAY, 2, 1, depth=4)

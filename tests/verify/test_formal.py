@@ -181,6 +181,7 @@ def test_a_case_of_a_loop(unit, bug, tmp_path):
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
+@pytest.mark.slow
 def test_a_nan_code_that_is_left_out_is_found(tmp_path):
     """In the last case that `make formal` proves, of a c far above any sum."""
     claim = CLAIMS["loop:exact-e4m3"]

@@ -82,6 +82,7 @@ def test_outputs_of_what_enters_are_alike_for_equal_mutants_alone(made, outcomes
     assert alike == {Fate.EQUIVALENT}
 
 
+@pytest.mark.slow
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
     """ABC finds each mutant that the bench kills to be another unit."""
     passed = UnitResult(UNIT.name, "", compared=1)

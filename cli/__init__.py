@@ -11,9 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..model import OperandsWarning
-from ..model.errors import one_line, reason_of
+from ..model.errors import OUTSIDE, one_line, reason_of
 from ..model.plugins import place_in_plugin
-from ..util.runs import OUTSIDE, own_temporary
+from ..util.runs import own_temporary
 from .completion import complete
 from .examples import add_examples
 from .parser import Parser, with_nearest

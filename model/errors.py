@@ -9,6 +9,9 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+OUTSIDE = (ImportError, OSError, RuntimeError)
+"""Errors of packages, files and tools: what they say is enough, without a traceback."""
+
 
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """`value` if it is one of `allowed`, else ValueError."""

@@ -4,9 +4,9 @@
     python tools/evidence.py                         take kept results into docs/evidence.json and
                                                      write the tables of docs/evidence.md
 
-A row has date, version, seed and a digest of its sources: code without comments. A row is `older`
-where its sources have changed since. The site marks rows by today's sources, the file by those of
-the last run of this program.
+A row has date, version, a digest of its sources (code without comments), and the seed if its
+command has one. A row is `older` where its sources have changed since. The site marks rows by
+today's sources, the file by those of the last run of this program.
 """
 
 import json
@@ -136,7 +136,7 @@ GROUPS = {
     "Quantisers: random words, errors and choice of a format, ratio of scales; terms of sums": (
         *("lfsr", "errors", "sums", "least", "fact"),
     ),
-    "Matrix unit: counters, registers, loops, packets, their length, end of a job": (
+    "Matrix unit: counters, registers, loops of single tiles, packets, their length, job's end": (
         *("counters", "registers", "tiles", "packets", "length", "ends"),
     ),
     "Netlists of ASAP7 and SKY130 cells equal their Verilog": ("netlist",),
@@ -292,7 +292,7 @@ def taken(rows: Rows) -> Rows:
 def state(kind: str, name: str, row: Row) -> str:
     """The date of a row, marked where its sources or the seed of mutants have changed since."""
     older = row["digest"] != digest_of(sources_of(kind, name))
-    if kind == "mutants":
+    if kind == "mutants" or (kind, name) == ("step", "mutate"):
         older = older or row.get("seed") != _seed_of(STEPS["mutate"].command)
     return f"{row['date']}, older" if older else f"{row['date']}, {row['version']}"
 

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from .cache import locked
 
-OUTSIDE = (ImportError, OSError, RuntimeError)
-"""Errors of packages, files and tools: what they say is enough, without a traceback."""
 KEPT = 8
 """Directories of ended runs that stay, the newest."""
 _LOCK, _PREFIX = "lock", "mxdot-"

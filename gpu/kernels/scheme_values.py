@@ -20,9 +20,11 @@ def refusal(request: "SchemeValues") -> str | None:
         return "x must be float32, float16 or bfloat16, not float64"
     reason = scheme_quantize.refusal(request.quantization)
     if reason is None and scheme_quantize.prepare(request.quantization, request.dtype) is None:
+        if not request.x.is_contiguous():
+            return "x must be contiguous"
         return (
-            f"scales must be of rows of {scheme_rows.SHORTEST} values or more, or 8-bit floats"
-            f" in one float32, not {request.scheme}'s of {request.x.shape[-1]}"
+            f"scales must be of rows, of {scheme_rows.SHORTEST} values or more, or 8-bit floats in "
+            f"one float32, not those of {request.scheme} for rows of {request.x.shape[-1]}"
         )
     return reason
 

@@ -274,8 +274,6 @@ def _largest(target: Target, rng: Generator) -> Batch:
     return target.batch(a, b, split_scale(rng, s), micro=np.zeros(s.shape, np.uint64))
 
 
-LAST = 3
-"""Digits of c that meet a sum in `carried`."""
 FADING = (-28, 60)  # places from the least normal result on, of the first digit of a sum
 
 
@@ -299,22 +297,34 @@ def fullest(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(sides[0], sides[1], split_scale(rng, s[:, None]), c)]
 
 
+MEETING, NEAR_MOST = 3, 4
+"""Last digits of c at one of which a sum of `carried` begins; exponents from c to the largest."""
+
+
 def carried(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """The largest sums, whose first digits meet the last ones of c, all ones or zeros before them:
-    a carry or a borrow goes through the whole of c.
+    """The largest sums, with their first digit at one of the last digits of c. The digits above are
+    all ones or all zeros, so that a carry or a borrow goes through all of them.
+
+    Where the alignment cuts products, each has its first digit there. Results are in the range.
     """
     a, b = target.zeros(n, 1)
     _, high = target.pairs.limits
     negative, borrows = signs(rng, n), rng.random(n) < 0.5
     for i in range(target.lanes):
         put(target, rng, a, b, 0, i, high - (rng.random(n) < 0.2), negative)
-    total = (target.format_a.values[a] * target.format_b.values[b]).sum(axis=(1, 2))
-    first = np.frexp(total)[1] - 1
-    digits = min(target.config.accumulator.running.mantissa_bits, FLOAT32.mantissa_bits)
-    last = rng.integers(0, 2**LAST, n)
+    products = np.abs(target.format_a.values[a] * target.format_b.values[b])[:, 0]
+    rule, register = target.config.accumulator, target.config.accumulator.register
+    meets = products.min(axis=1) if rule.is_fused else products.sum(axis=1)
+    first = np.frexp(meets)[1] - 1
+    digits = min(rule.running.mantissa_bits, rule.step_fraction_bits, FLOAT32.mantissa_bits)
+    digits = min(digits, target.grid_bits) if rule.is_fused else digits
+    last = rng.integers(0, 2**MEETING, n)
     fraction = np.where(borrows, last, 2**digits - 1 - last) << FLOAT32.mantissa_bits - digits
-    s = rng.integers(-3, 4, n)
-    exponent = first + s + digits - rng.integers(0, LAST, n)
+    most = min(rule.running.emax, (result_float(target.config.out) or FLOAT32).emax)
+    most = most if register is None else min(most, register.width - 2 + register.lsb)
+    s = np.minimum(0, most - NEAR_MOST - first - digits)
+    s += rng.integers(-3, NEAR_MOST, n)
+    exponent = first + s + digits - rng.integers(0, MEETING, n)
     c = float_bits((negative ^ borrows).astype(np.int64), exponent, fraction)
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
 

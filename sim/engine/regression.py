@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from ...model import DotConfig
+from ...model.errors import OUTSIDE
 from ...model.units.dot import ComposedUnitConfig
 from ...util.children import terminate_as_interrupt
 from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
@@ -25,7 +26,7 @@ from ...util.files import replacing, write_file
 from ...util.jobs import Backend, DryRun, longest_first, results
 from ...util.keys import file_digest, fingerprint, task_key, version_of
 from ...util.progress import display
-from ...util.runs import OUTSIDE, ended, own_directory, scratch
+from ...util.runs import ended, own_directory, scratch
 from ...util.store import Outcome, Store
 from ...util.workers import processes
 from ..kinds import kind_of

@@ -67,7 +67,7 @@ def verilog_of(job: UnitJob) -> Path:
     path = job.directory / f"{default_top(job.config)}.v"
     try:
         text = job.generate()
-    except ValueError as error:  # a synthesis that failed
+    except RuntimeError as error:  # a synthesis that failed
         raise BuildError(str(error)) from None
     write_file(path, text)
     return path

@@ -83,11 +83,15 @@ def test_values_without_codes(name, dtype):
             for executor in ("torch", "triton")
         ]
         torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)
-    with pytest.raises(
-        ValueError,
-        match="scales must be of rows of 256 values or more",
-    ):
-        scheme_values(given, "fp8_e4m3_128x128", dtype, "triton")
+    of_rows = "scales must be of rows, of 256 values or more, or 8-bit floats in one float32"
+    refused = (
+        ("fp8_e4m3_128x128", given, f"{of_rows}, not those of fp8_e4m3_128x128 for rows of 512"),
+        ("fp8_e4m3_row", given[:, :128].contiguous(), f"{of_rows}, .*_row for rows of 128"),
+        ("nvfp4", given.T, "x must be contiguous"),
+    )
+    for of, x, message in refused:
+        with pytest.raises(ValueError, match=message):
+            scheme_values(x, of, dtype, "triton")
 
 
 @pytest.mark.parametrize("name", ["fp8_e4m3_row", "int8_affine_channel", "nvfp4"])

@@ -59,7 +59,9 @@ def test_mutants_of_another_seed_are_older(kept, monkeypatch):
     for seed, older in ((7, False), (8, True)):
         step = replace(evidence.STEPS["mutate"], command=f"make mutate ARGS='--seed {seed}'")
         monkeypatch.setitem(evidence.STEPS, "mutate", step)
-        assert ("older" in evidence.mutants({"mutants a": row})) is older
+        rows = {"mutants a": row, "step mutate": evidence.taken({})["step mutate"]}
+        assert ("older" in evidence.mutants(rows)) is older
+        assert ("older" in evidence.steps(rows)) is older
 
 
 def test_the_result_of_a_simulation_is_its_totals():

@@ -22,8 +22,10 @@ from mxdot.sim.bench.operands import (
     weighted,
 )
 from mxdot.sim.dot import block_features, features, integer_stimulus
+from mxdot.sim.dot.corners import carried
 from mxdot.sim.dot.integer_stimulus import INTEGER_SEQUENCES
 from mxdot.sim.dot.item import Batch, Bundle, Turns, batch_of, concatenate, predict, products
+from mxdot.sim.dot.scales import for_unit
 from mxdot.sim.dot.stimulus import FEWEST, LONG_CHAIN, SEQUENCES, SHORT_RANGE, traffic
 from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Pairs, Target, fractions, pairs_of
@@ -69,6 +71,31 @@ def test_negation(fmt):
     values, flipped = fmt.values[codes], fmt.values[fmt.negated(codes)]
     same = (values == -flipped) | (np.isnan(values) & np.isnan(flipped))
     assert codes[~same].tolist() == ([2 ** (fmt.bits - 1)] if fmt.is_integer else [])
+
+
+CARRIED = [
+    DotConfig("e3m2", 4, "exact"),
+    DotConfig("e4m3", 4, "aligned:13"),
+    DotConfig("e4m3", 4, "aligned:13:float16"),
+    DotConfig("e5m2", 4, "float16"),
+    DotConfig("bf16", 4, "exact"),
+    DotConfig("e4m3", 4, "exact", out="float16"),
+    DotConfig("e4m3", 4, "fused:13"),
+    DotConfig("e4m3", 4, "hopper"),
+    DotConfig("e2m1", 4, "fixed:48:-20"),
+]
+
+
+@pytest.mark.parametrize("config", CARRIED, ids=str)
+def test_a_carry_goes_through_the_whole_of_c(config):
+    (batch,) = carried(Target(config, 0), rng(), 500)
+    codes = predict(config, for_unit(config, rng(), batch)).result
+    is_half = str(config.out) == "float16"
+    result = codes.astype(np.uint16).view(np.float16) if is_half else codes.view(np.float32)
+    assert np.isfinite(result).all()
+    moved = np.frexp(result)[1] - np.frexp(batch.c.view(np.float32))[1]
+    assert np.mean(moved == 1) > 0.02  # carries
+    assert is_half or np.mean(moved == -1) > 0.02  # borrows, which a narrower result rounds away
 
 
 def test_scales_add_up():

@@ -54,6 +54,7 @@ TRIED = [
     "counters",
     "registers:read",
     "registers:write",
+    "tiles",
     "netlist:quantize-asap7",
     "sums:quantize-choice",
     "least:quantize-choice",

@@ -60,8 +60,9 @@ def claims() -> Iterator[Claim]:
     )  # fmt: skip
     yield Claim(
         "tiles",
-        "loops over rows of tiles, tiles and blocks of K, wherever they are and however many there "
-        "are of each: which step comes next, and whether it is a tile's, a row's or a job's last",
+        "loops over rows of tiles, single tiles and blocks of K, wherever they are, of any counts: "
+        "after a reset the first step, then which one comes next, and whether it is a tile's, a "
+        "row's or a job's last",
         lambda: replace(component(Loop()), cycles=3), _steps,
         ("k_blocks_done + 16'h1;", "k_blocks_done + 16'h1 & 16'hfbff;"),
         bits=3 * Shape.cast(TilesLayout()).width + 1,
@@ -94,10 +95,12 @@ def _counts(m: Module, p: Any) -> Value:
 
 
 def _steps(m: Module, p: Any) -> Value:
-    """In the first cycle `ends` says, of some counts, where the loops are; with any others they go
-    on in the second; with any others again their marks are checked in the third."""
+    """First cycle: after a reset all loops are at their first step, else `ends` and the counts tell
+    where each is. Second cycle: they go on, under any counts. Third cycle: their marks are checked,
+    under any counts again.
+    """
     here, then = Signal(TilesLayout()), Signal(TilesLayout())
-    is_here, is_then = Signal(), Signal()
+    is_here, is_then = Signal(init=1), Signal()
     m.d.sync += [is_here.eq(p.ends & ~p.advance), is_then.eq(is_here)]
     carry = p.advance
     for name in reversed(TilesLayout().members):  # the innermost loop first

@@ -137,7 +137,7 @@ GROUPS = {
         *("lfsr", "errors", "sums", "least", "fact"),
     ),
     "Matrix unit: counters, registers, loops of single tiles, packets, their length, job's end": (
-        *("counters", "registers", "tiles", "packets", "length", "ends"),
+        *("counters", "registers", "receiver", "tiles", "packets", "length", "ends"),
     ),
     "Netlists of ASAP7 and SKY130 cells equal their Verilog": ("netlist",),
     "Assertions of `mxdot verilog --assertions`, for units of every kind": ("assertions",),

@@ -12,7 +12,15 @@ from ...model import E8M0, DotConfig, ElementFormat, MXArray
 from ...model.formats import E4M3, FLOAT32
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...util.data.tensors import Rows
-from ..bench.operands import E4M3_CLASSES, near_scales, random_c, scale_class, weighted, wide_scales
+from ..bench.operands import (
+    E4M3_CLASSES,
+    float_bits,
+    near_scales,
+    random_c,
+    scale_class,
+    weighted,
+    wide_scales,
+)
 from ..dot.target import LEAST, Target, last_kept, lost_digit, negated_nearby
 from ..dot.tensors import quantized
 from .item import Product, predict
@@ -39,7 +47,7 @@ BEGIN_AND_END = 24
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
-KINDS = ("near", "wide", "special", "zero", "ones", "peeled", "stairs", "lost")
+KINDS = ("near", "wide", "special", "zero", "ones", "peeled", "stairs", "lost", "left")
 OPERANDS = {kind: 0.01 * (kind == "special") for kind in KINDS}
 """Kinds of operands, and the weight of infinities and NaN in them; zeros raise no flag."""
 ONES = "ones"
@@ -54,8 +62,14 @@ STAIRS = "stairs"
 STEP = 28
 FALL = 13
 """Most exponents by which scales of a side fall from one block of `PEELED` to the next."""
+LEVEL, LEVEL_STEP, LEVEL_FALL, LEVEL_SIDE, LEVEL_BLOCKS = "level", 8, 40, 8, 3
+"""Products at one level: exponents from one level to the next and from a first block to others at
+most, rows and columns, blocks of K."""
 LOST = "lost"
 """Two blocks give a sum of two digits, of which one falls off the grid of a third."""
+LEFT = "left"
+"""A third block takes the first of two digits away: the second is left, at any distance, far below
+the last digit of products."""
 RANGE = 276
 """Exponents from the largest float32 to the least."""
 NAN_SCALES = 0.02
@@ -251,13 +265,15 @@ def random_product(
         a, b = _stairs(config, rng, mode, (m, n), blocks)
     elif kind == LOST:
         a, b = _lost(config, rng, mode, (m, n), blocks)
+    elif kind == LEFT:
+        a, b = _left(config, rng, mode, (m, n), blocks)
     elif kind == ONES:
         a, b = _ones(dot, format_a, m, blocks, 1.0), _ones(dot, format_b, n, blocks, -1.0)
     else:
         a = _operand(rng, dot, format_a, m, blocks, kind)
         b = _operand(rng, dot, format_b, n, blocks, kind)
     d = None
-    if config.initial_c and kind not in ("zero", ONES, LOST) and rng.random() < 2 / 3:
+    if config.initial_c and kind not in ("zero", ONES, LOST, LEFT) and rng.random() < 2 / 3:
         special = 0.1 if kind == "special" else 0.0
         d = random_c(rng, m * n, special).view(np.float32).reshape(m, n)
     return Product(kind, mode, a, b, d)
@@ -319,6 +335,63 @@ def _lost(
         codes = fmt.encode(elements.reshape(count, -1))
         sides.append(MXArray(codes, scales, fmt, dot.scale_block))
     return sides
+
+
+def _left(
+    config: MatmulConfig, rng: Generator, mode: int, rows: tuple[int, int], blocks: int
+) -> list[MXArray]:
+    """Operands of `LEFT`: blocks have one product, the smallest, those after the third none."""
+    dot, sides = config.dot, []
+    first = rng.integers(-20, 21, rows[0])
+    below = rng.integers(1, dot.accumulator.running.mantissa_bits + 1, rows[0])
+    of_a = np.stack([first, first - below, first], axis=1)
+    sign, lane = np.array([1, rng.choice([-1, 1]), -1]), rng.integers(0, dot.lanes, 3)
+    for fmt, of, signs in (
+        (dot.formats[mode][0], of_a, sign),
+        (dot.formats[mode][1], np.zeros((rows[1], 3), int), np.ones(3)),
+    ):
+        elements, exponents = (
+            np.zeros((len(of), blocks, dot.lanes)),
+            np.zeros((len(of), blocks), int),
+        )
+        for block, place in enumerate(lane[:blocks]):
+            elements[:, block, place] = np.ldexp(signs[block], fmt.lsb)
+            exponents[:, block] = of[:, block]
+        scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+        codes = fmt.encode(elements.reshape(len(of), -1))
+        sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+    return sides
+
+
+def level_products(config: MatmulConfig, rng: Generator) -> Iterator[Product]:
+    """Small products in every mode, the results of each of a few exponents: all of them from below
+    the least normal one to the largest, so that flags of a job tell of them.
+
+    Rows take `LEVEL_STEP` exponents in turn. Blocks lie up to `LEVEL_FALL` exponents below the
+    first one, and D below the row. There are none where results are integers.
+    """
+    dot = config.dot
+    if dot.has_integers:
+        return
+    m, n = (max(LEVEL_SIDE, side) for side in (config.rows, config.columns))
+    row = np.arange(m)[:, None] % LEVEL_STEP
+    for mode, (fmt_a, fmt_b) in enumerate(dot.formats):
+        largest = fmt_a.largest_finite * fmt_b.largest_finite
+        for level in range(FLOAT32.emin - FLOAT32.mantissa_bits, FLOAT32.emax, LEVEL_STEP):
+            exponent = level - int(np.log2(largest))
+            below = np.append(0, rng.integers(0, LEVEL_FALL + 1, LEVEL_BLOCKS - 1))
+            of_b = np.full((n, LEVEL_BLOCKS), exponent - exponent // 2)
+            sides = []
+            for fmt, exponents in ((fmt_a, exponent // 2 + row - below), (fmt_b, of_b)):
+                codes = weighted(rng, fmt, (len(exponents), LEVEL_BLOCKS * dot.lanes), 0.0)
+                scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+                sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+            d = None
+            if config.initial_c:
+                sign, fraction = rng.integers(0, 2, (m, n)), rng.integers(0, 2**23, (m, n))
+                of_d = level + row - rng.integers(0, LEVEL_FALL + 1, (m, n))
+                d = float_bits(sign, of_d, fraction).view(np.float32)
+            yield Product(LEVEL, mode, *sides, d)
 
 
 def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: float) -> MXArray:

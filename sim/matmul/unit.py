@@ -37,10 +37,12 @@ from ..engine.verilator import ANY, ONES, ZEROS, Build, SimulationError
 from .item import Product, compare, describe
 from .stimulus import (
     CYCLES,
+    LEFT,
     PEELED,
     STAIRS,
     block_counts,
     least_cycles,
+    level_products,
     random_product,
     real_product,
     shapes,
@@ -251,7 +253,7 @@ def _watching(file: Path, size: int, width: int, progress: Watched | None) -> It
 
 
 BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
-BULK_BLOCKS = {"wide": 48, PEELED: 6, STAIRS: 6}
+BULK_BLOCKS = {"wide": 48, PEELED: 6, STAIRS: 6, LEFT: 3}
 """Blocks of K of the random products, by kind of operands."""
 BULK_SHARE = 1 / 4
 """Share of the results that are asked for, per kind."""
@@ -328,7 +330,8 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
 
 
 def bulk_products(job: UnitJob) -> list[Product]:
-    """The tensors' product, whole or a slice, and of each kind of BULK_BLOCKS one in every mode."""
+    """The tensors' product, whole or a slice, of each kind of BULK_BLOCKS one in every mode, and
+    those at one level."""
     config: MatmulConfig = job.config
     modes = range(len(config.dot.formats))
     products = []
@@ -343,6 +346,7 @@ def bulk_products(job: UnitJob) -> list[Product]:
     for kind, blocks in BULK_BLOCKS.items():
         side = _side(config, results, blocks)
         products += [random_product(config, rng, m, side, side, blocks, kind) for m in modes]
+    products += level_products(config, rng)
     longest = block_counts(config)[-1]
     tile = config.rows, config.columns
     driven = {blocks for _, blocks in shapes(config)}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from mxdot.model import E8M0, DotConfig, MXArray
-from mxdot.model.formats import E4M3
+from mxdot.model.formats import E4M3, FLOAT32
+from mxdot.model.trace import FLAG_NAMES
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import TRAFFIC
@@ -20,6 +21,7 @@ from mxdot.sim.matmul.stimulus import (
     PEELED,
     job_held_back,
     least_cycles,
+    level_products,
     many_along,
     products,
     random_product,
@@ -134,6 +136,19 @@ def test_bulk_products_are_short_and_have_the_longest_that_is_no_goal(config, tm
         assert least_cycles(config, product.tiles(config)) * lanes <= 300_000_000
     longest = 2 * config.depth + 1
     assert longest in goals(config, ())["blocks"] or bulk[-1].tiles(config).k_blocks == longest
+
+
+@pytest.mark.parametrize("initial_c", [False, True])
+def test_results_of_every_exponent_are_in_a_job_that_does_not_underflow(initial_c):
+    """A flag that is raised by mistake is then not hidden by another result's."""
+    config = MatmulConfig(DotConfig("e2m1", 4, "exact"), 2, 1, 4, initial_c=initial_c)
+    exponents = set()
+    for product in level_products(config, np.random.default_rng(1)):
+        made = predict(config, product)
+        if not made.flags & 1 << FLAG_NAMES.index("underflow"):
+            fields = made.result.astype(np.float32).view(np.uint32) >> FLOAT32.mantissa_bits & 0xFF
+            exponents |= set(fields.ravel().tolist())
+    assert len(exponents) > 230
 
 
 @pytest.mark.parametrize("config", [*UNITS, MatmulConfig(DOT, 32, 32, 4, c_bytes=1)], ids=str)

@@ -55,6 +55,7 @@ TRIED = [
     "registers:read",
     "registers:write",
     "tiles",
+    "receiver:3",
     "netlist:quantize-asap7",
     "sums:quantize-choice",
     "least:quantize-choice",

@@ -18,7 +18,7 @@ from mxdot.sim.engine.unit import UnitResult
 from mxdot.synth.errors import SynthesisError
 from mxdot.util.jobs import DryRun
 from mxdot.verify.command import Session
-from mxdot.verify.formal import aig
+from mxdot.verify.formal import aig, matmul
 from mxdot.verify.formal.claim import Claim
 from mxdot.verify.formal.engine import Verdict, ask
 from mxdot.verify.formal.observer import component
@@ -272,6 +272,25 @@ def test_a_row_about_another_module_is_not_asked(counting, tmp_path):
     assert rows.killer(counting, mutant, tmp_path, LIMIT, [wider]) is None
     top = replace(mutant, cell=mutant.cell.replace("$flatten\\counters.", ""))
     assert rows.killer(counting, top, tmp_path, LIMIT) is None
+
+
+def test_a_row_about_a_whole_unit_speaks_of_modules_around_its_array(counting, tmp_path):
+    """An error that is raised while the beat still waits."""
+    config, top = counting.unit.config, default_top(counting.unit.config)
+    inside = rtlil.cells(rows.body(rows.whole(counting.original, top), f"{top}_receiver_3_3"))
+    cell = next(c for c in inside if c.type == "$and" and c.ports.get("B") == "\\o_ready")
+    name = f"$flatten\\operand_b.$flatten\\receiver.{cell.name}"
+    options = "mutate -mode const1 -port B -portbit 0"
+    mutant = design.Mutant(1, "stuck net", "", "B[0] stuck at 1", "", name, options)
+
+    def rule(m, p):
+        return p.told_errors_b_keep & ~(p.s_axis_b_tvalid & p.s_axis_b_tready)
+
+    claim = Claim("told", "", lambda: matmul.without_registers(config), rule)
+    assert rows.killer(counting, mutant, tmp_path, LIMIT, [claim]) == "told"
+    known = rows._by_module([claim])
+    assert {"receiver_3_3", "step_buffer_24_8", "loop"} <= known.keys()
+    assert not any("dot_unit" in name for name in known)
 
 
 def test_an_operator_of_ours_is_killed_by_a_proof(counting, tmp_path):

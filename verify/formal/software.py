@@ -8,6 +8,7 @@ from amaranth.hdl import Array, C, Cat, Module, Mux, Shape, Signal, Value
 from amaranth.utils import bits_for
 
 from ...hw.hierarchy import used
+from ...hw.matmul.axi import Receiver
 from ...hw.matmul.control import Loop, TilesLayout
 from ...hw.matmul.registers import ERRORS, Counters, Registers
 from ...hw.verilog import Around
@@ -22,7 +23,7 @@ from ...model.units.matmul.registers import (
     word,
 )
 from .claim import Claim
-from .observer import component
+from .observer import Rule, component
 
 A_LOST = "values_DISCARDED_A_register"
 CONFIG = MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4)
@@ -58,6 +59,15 @@ def claims() -> Iterator[Claim]:
         "what happens until it is cleared, irq follows it, both are read so",
         lambda: component(Registers(CONFIG)), _writes, ("irq_enable[1] & ", "irq_enable[0] & "),
     )  # fmt: skip
+    for width in (CONFIG.unit_bytes("a"), CONFIG.unit_bytes("b")):
+        yield Claim(
+            f"receiver:{width}",
+            f"beats of {width} bytes, as wide as steps: after a launch one packet is taken, as "
+            "steps are while a job runs, else its bytes are counted and discarded; each wrong beat "
+            "raises its error, that of TKEEP when it is taken",
+            lambda width=width: component(Receiver(width, width)), _receives(width),
+            ("o_ready & ~keep_is_right", "~keep_is_right"),
+        )  # fmt: skip
     yield Claim(
         "tiles",
         "loops over rows of tiles, single tiles and blocks of K, wherever they are, of any counts: "
@@ -67,6 +77,37 @@ def claims() -> Iterator[Claim]:
         ("k_blocks_done + 16'h1;", "k_blocks_done + 16'h1 & 16'hfbff;"),
         bits=3 * Shape.cast(TilesLayout()).width + 1,
     )  # fmt: skip
+
+
+def _receives(width: int) -> Rule:
+    def wrong(m: Module, p: Any) -> Value:
+        keep, waits = p.s_tkeep, Signal()
+        offered, taken = waits & p.running & p.s_tvalid, p.s_tvalid & p.s_tready
+        with m.If(p.launch):
+            m.d.sync += waits.eq(1)
+        with m.Elif(taken & p.s_tlast):
+            m.d.sync += waits.eq(0)
+        whole = Mux(p.s_tlast, keep.any() & ((keep & (keep + 1)) == 0), keep.all())
+        told = Cat(p.errors.early_last, p.errors.late_last, p.errors.keep)
+        wanted = Cat(
+            offered & p.s_tlast & ~(p.ends & keep[-1]),
+            offered & p.ends & ~p.s_tlast,
+            offered & p.o_ready & ~whole,
+        )
+        discarded = Mux(taken & ~p.running, sum(keep[1:], keep[0]), 0)
+        return (
+            ~p.rst
+            & Cat(
+                p.s_tready != (waits & (p.o_ready | ~p.running)),
+                p.o_valid != offered,
+                offered & (p.o_payload != p.s_tdata),
+                p.closed == waits,
+                told != wanted,
+                p.discarded != discarded,
+            ).any()
+        )
+
+    return wrong
 
 
 def _counts(m: Module, p: Any) -> Value:

@@ -10,7 +10,7 @@ from ...hw.verilog import default_top
 from ...synth.errors import SynthesisError
 from ...synth.tools import run_yosys
 from ...util.runs import scratch
-from ..formal import arithmetic, software
+from ..formal import arithmetic, matmul, software
 from ..formal.claim import Claim
 from ..formal.engine import Verdict
 from ..formal.observer import SUBJECT, ObservedUnit
@@ -31,6 +31,7 @@ rename {module} {name}
 write_verilog -noattr module.v
 """
 _DUT = re.compile(rf"^  ({SUBJECT}_\w+) dut \(", re.M)
+_INSTANCE = re.compile(rf"^  ({SUBJECT}_\w+) (\w+) \(", re.M)
 _OPTION = re.compile(r"-(?:mode|port|portbit|ctrlbit) \S+")
 
 
@@ -41,8 +42,9 @@ def killer(
     where no row speaks of it.
 
     Asked are rows about the module that is changed or one around it: of the same name, which says
-    its widths, and of the same ports. claims: those that there are when None; limit: seconds for
-    each tool that runs.
+    its widths, and of the same ports. Rows about whole matrix units speak of each of their modules
+    outside the array. claims: those that there are when None; limit: seconds for each tool that
+    runs.
     """
     path, cell = _place(mutant.cell)
     if not path:
@@ -58,10 +60,10 @@ def killer(
                 changed = _changed(text, modules[-1], mutant, path, cell)
                 if changed is None:
                     return None
-                wrong = _with_module(subject, module, *changed, directory)
+                wrong = _with_module(subject, top, module, *changed, directory)
                 if claim.decide(wrong, claim.rule, directory, limit) is not Verdict.REFUTED:
                     continue
-                right = _with_module(subject, module, text, "", directory)
+                right = _with_module(subject, top, module, text, "", directory)
                 if claim.decide(right, claim.rule, directory, limit) is Verdict.PROVED:
                     return claim.name
     return None
@@ -78,20 +80,32 @@ def whole(verilog: str, top: str) -> str:
 
 @cache
 def _rows() -> dict[str, list[tuple[Claim, ObservedUnit]]]:
-    """Claims about components by themselves."""
-    return _by_module([*arithmetic.claims(), *software.claims()])
+    """Claims about components by themselves, then about whole matrix units."""
+    return _by_module([*arithmetic.claims(), *software.claims(), *matmul.claims()])
 
 
 def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, ObservedUnit]]]:
-    """Claims and their subjects by the component's module name, without the top's."""
+    """Claims and their subjects by module, named without the top: of a component by itself the
+    component, of a matrix unit each one outside the array."""
     rows: dict[str, list[tuple[Claim, ObservedUnit]]] = {}
     for claim in claims:
         subject = claim.subject()
-        module = _DUT.search(subject.text)
-        if module:
-            name = module[1].removeprefix(f"{SUBJECT}_")
-            rows.setdefault(name, []).append((claim, subject))
+        component = _DUT.search(subject.text)
+        for name in [component[1]] if component else _around_array(subject.text):
+            rows.setdefault(name.removeprefix(f"{SUBJECT}_"), []).append((claim, subject))
     return rows
+
+
+def _around_array(verilog: str) -> set[str]:
+    """Modules of a matrix unit that are not in its array."""
+    bodies = dict(re.findall(r"^module (\w+) \((.*?)^endmodule", verilog, re.M | re.S))
+    found, todo = set[str](), [SUBJECT]
+    while todo:
+        for name, instance in _INSTANCE.findall(bodies[todo.pop()]):
+            if instance != "array" and name not in found:
+                found.add(name)
+                todo.append(name)
+    return found
 
 
 def _place(cell: str) -> tuple[list[str], str]:
@@ -139,13 +153,12 @@ def _changed(
 
 
 def _with_module(
-    subject: ObservedUnit, module: str, text: str, mutation: str, directory: Path
+    subject: ObservedUnit, top: str, module: str, text: str, mutation: str, directory: Path
 ) -> ObservedUnit:
-    """The row's subject around the unit's module."""
-    instance = _DUT.search(subject.text)
-    assert instance is not None
+    """The row's subject with the unit's module in place of its own of that name."""
+    name = module.replace(top, SUBJECT, 1)
     (directory / "mutant.il").write_text(text)
-    script = _MODULE.format(module=module, name=instance[1], mutation=mutation)
+    script = _MODULE.format(module=module, name=name, mutation=mutation)
     run_yosys(script, directory, module, LIMIT)
-    around, end, _ = subject.text.partition("endmodule\n")
-    return replace(subject, text=around + end + (directory / "module.v").read_text())
+    own = re.compile(rf"^module {name} \(.*?^endmodule\n", re.M | re.S)
+    return replace(subject, text=own.sub("", subject.text) + (directory / "module.v").read_text())

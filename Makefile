@@ -107,7 +107,7 @@ verify-test-compare verify-formal verify-coverage verify-faults verify-soak veri
 verify-figures:
 	@$(MAKE) figures ARGS=--check
 verify-mutate:
-	$(EVIDENCE) mutate ARGS='--count 20 --seed 318790'
+	$(EVIDENCE) mutate ARGS='--count 20 --seed 930842'
 verify-soak-bitsliced:
 	$(EVIDENCE) soak SIM=bitsliced
 verify-soak-random:

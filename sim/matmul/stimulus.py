@@ -340,10 +340,15 @@ def _lost(
 def _left(
     config: MatmulConfig, rng: Generator, mode: int, rows: tuple[int, int], blocks: int
 ) -> list[MXArray]:
-    """Operands of `LEFT`: blocks have one product, the smallest, those after the third none."""
-    dot, sides = config.dot, []
-    first = rng.integers(-20, 21, rows[0])
-    below = rng.integers(1, dot.accumulator.running.mantissa_bits + 1, rows[0])
+    """Operands of `LEFT`: blocks have one product, the smallest, those after the third none.
+
+    In half of the rows what is left is about the least normal value.
+    """
+    dot, sides, running = config.dot, [], config.dot.accumulator.running
+    below = rng.integers(1, running.mantissa_bits + 1, rows[0])
+    least = running.emin + below + rng.integers(-4, 5, rows[0])
+    least -= sum(fmt.lsb for fmt in dot.formats[mode])
+    first = np.where(rng.random(rows[0]) < 0.5, least, rng.integers(-20, 21, rows[0]))
     of_a = np.stack([first, first - below, first], axis=1)
     sign, lane = np.array([1, rng.choice([-1, 1]), -1]), rng.integers(0, dot.lanes, 3)
     for fmt, of, signs in (

@@ -105,7 +105,7 @@ def _without_term(cell: Cell) -> Iterator[Change]:
     for port in ("A", "B"):
         if cell.parameters["B_WIDTH"] == 1 and _HANDSHAKE.search(cell.ports[port].split(".")[-1]):
             wrong = replace(cell, ports=cell.ports | {port: _NEUTRAL[cell.type]})
-            what = f"{cell.ports[port]} left out of {cell.type}"
+            what = f"{port} left out of {cell.type}: {cell.ports[port]}"
             yield Change("handshake term", cell, what, lambda n, wrong=wrong: _copy(wrong, n))
 
 

@@ -57,7 +57,7 @@ def killer(
     for module in reversed(modules[1:]):
         for claim, subject in named.get(module.removeprefix(f"{top}_"), []):
             with suppress(SynthesisError):  # other ports, or too long: the row says nothing
-                changed = _changed(text, modules[-1], mutant, path, cell)
+                changed = _changed(text, modules[-1], mutant, cell)
                 if changed is None:
                     return None
                 wrong = _with_module(subject, top, module, *changed, directory)
@@ -132,24 +132,26 @@ def body(text: str, module: str) -> str:
     return match[0]
 
 
-def _changed(
-    text: str, module: str, mutant: Mutant, path: list[str], cell: str
-) -> tuple[str, str] | None:
+def _changed(text: str, module: str, mutant: Mutant, cell: str) -> tuple[str, str] | None:
     """RTLIL of the whole, and a command of Yosys for it, that make the mutant in its own module;
     None where the change is of what the module knows nothing of."""
     if mutant.command:
         options = " ".join(_OPTION.findall(mutant.command))
         return text, f"mutate -module {module} -cell {cell} {options}"
     own = body(text, module)
-    around = ".".join([*path, ""])
     for change in operators.changes(own, cell):
         same = change.operator == mutant.operator
-        if same and plain(change.what) == mutant.what.replace(around, ""):
+        if same and _without_net(plain(change.what)) == _without_net(mutant.what):
             cells = change.cells(mutant.number)
             always = f"32'{mutant.number:032b}"
             wrong = rtlil.with_alternative(own, cell, mutant.number, always, 32, cells)
             return text.replace(own, wrong), ""
     return None
+
+
+def _without_net(what: str) -> str:
+    """A change in words without the name of a net, which is another one in the module by itself."""
+    return what.partition(": ")[0]
 
 
 def _with_module(

@@ -62,9 +62,10 @@ STAIRS = "stairs"
 STEP = 28
 FALL = 13
 """Most exponents by which scales of a side fall from one block of `PEELED` to the next."""
-LEVEL, LEVEL_STEP, LEVEL_FALL, LEVEL_SIDE, LEVEL_BLOCKS = "level", 8, 40, 8, 3
-"""Products at one level: exponents from one level to the next and from a first block to others at
-most, rows and columns, blocks of K."""
+LEVEL, LEVEL_STEP, LEVEL_SIDES = "level", 8, (16, 4)
+"""Products at one level: exponents from one level to the next, fewest rows and columns."""
+LEVEL_BELOW, LEVEL_FALL, LEVEL_BLOCKS = (0, 27), 40, 3
+"""Exponents of two of their blocks below the level, of the third at most; blocks of K."""
 LOST = "lost"
 """Two blocks give a sum of two digits, of which one falls off the grid of a third."""
 LEFT = "left"
@@ -342,25 +343,30 @@ def _left(
 ) -> list[MXArray]:
     """Operands of `LEFT`: blocks have one product, the smallest, those after the third none.
 
-    In half of the rows what is left is about the least normal value.
+    In half of the rows what is left is about the least normal value. The columns are alike.
     """
     dot, sides, running = config.dot, [], config.dot.accumulator.running
-    below = rng.integers(1, running.mantissa_bits + 1, rows[0])
+    below = running.mantissa_bits - np.where(
+        rng.random(rows[0]) < 0.5,
+        rng.integers(0, 4, rows[0]),
+        rng.integers(0, running.mantissa_bits, rows[0]),
+    )
     least = running.emin + below + rng.integers(-4, 5, rows[0])
     least -= sum(fmt.lsb for fmt in dot.formats[mode])
     first = np.where(rng.random(rows[0]) < 0.5, least, rng.integers(-20, 21, rows[0]))
     of_a = np.stack([first, first - below, first], axis=1)
-    sign, lane = np.array([1, rng.choice([-1, 1]), -1]), rng.integers(0, dot.lanes, 3)
+    sign, lane = rng.choice([-1.0, 1.0], (rows[0], 3)), rng.integers(0, dot.lanes, 3)
+    sign[:, 2] = -sign[:, 0]
     for fmt, of, signs in (
         (dot.formats[mode][0], of_a, sign),
-        (dot.formats[mode][1], np.zeros((rows[1], 3), int), np.ones(3)),
+        (dot.formats[mode][1], np.zeros((rows[1], 3), int), np.ones((rows[1], 3))),
     ):
         elements, exponents = (
             np.zeros((len(of), blocks, dot.lanes)),
             np.zeros((len(of), blocks), int),
         )
         for block, place in enumerate(lane[:blocks]):
-            elements[:, block, place] = np.ldexp(signs[block], fmt.lsb)
+            elements[:, block, place] = np.ldexp(signs[:, block], fmt.lsb)
             exponents[:, block] = of[:, block]
         scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
         codes = fmt.encode(elements.reshape(len(of), -1))
@@ -369,34 +375,35 @@ def _left(
 
 
 def level_products(config: MatmulConfig, rng: Generator) -> Iterator[Product]:
-    """Small products in every mode, the results of each of a few exponents: all of them from below
-    the least normal one to the largest, so that flags of a job tell of them.
+    """Small products, the results of each of a few exponents: all of them from below the least
+    normal one to the largest, so that flags of a job tell of them. The modes take turns.
 
-    Rows take `LEVEL_STEP` exponents in turn. Blocks lie up to `LEVEL_FALL` exponents below the
-    first one, and D below the row. There are none where results are integers.
+    Rows take two times `LEVEL_STEP` exponents in turn. Blocks and D lie up to `LEVEL_FALL` below
+    them, one block where sums are inexact. There are none where results are integers.
     """
-    dot = config.dot
+    dot, (rows, columns) = config.dot, LEVEL_SIDES
     if dot.has_integers:
         return
-    m, n = (max(LEVEL_SIDE, side) for side in (config.rows, config.columns))
-    row = np.arange(m)[:, None] % LEVEL_STEP
-    for mode, (fmt_a, fmt_b) in enumerate(dot.formats):
-        largest = fmt_a.largest_finite * fmt_b.largest_finite
-        for level in range(FLOAT32.emin - FLOAT32.mantissa_bits, FLOAT32.emax, LEVEL_STEP):
-            exponent = level - int(np.log2(largest))
-            below = np.append(0, rng.integers(0, LEVEL_FALL + 1, LEVEL_BLOCKS - 1))
-            of_b = np.full((n, LEVEL_BLOCKS), exponent - exponent // 2)
-            sides = []
-            for fmt, exponents in ((fmt_a, exponent // 2 + row - below), (fmt_b, of_b)):
-                codes = weighted(rng, fmt, (len(exponents), LEVEL_BLOCKS * dot.lanes), 0.0)
-                scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
-                sides.append(MXArray(codes, scales, fmt, dot.scale_block))
-            d = None
-            if config.initial_c:
-                sign, fraction = rng.integers(0, 2, (m, n)), rng.integers(0, 2**23, (m, n))
-                of_d = level + row - rng.integers(0, LEVEL_FALL + 1, (m, n))
-                d = float_bits(sign, of_d, fraction).view(np.float32)
-            yield Product(LEVEL, mode, *sides, d)
+    m, n = max(rows, config.rows), max(columns, config.columns)
+    row = np.arange(m)[:, None] % (2 * LEVEL_STEP)
+    levels = range(FLOAT32.emin - FLOAT32.mantissa_bits, FLOAT32.emax, LEVEL_STEP)
+    for number, level in enumerate(levels):
+        mode = number % len(dot.formats)
+        fmt_a, fmt_b = dot.formats[mode]
+        exponent = level - int(np.log2(fmt_a.largest_finite * fmt_b.largest_finite))
+        below = rng.permutation(np.append(LEVEL_BELOW, rng.integers(0, LEVEL_FALL + 1)))
+        of_b = np.full((n, LEVEL_BLOCKS), exponent - exponent // 2)
+        sides = []
+        for fmt, exponents in ((fmt_a, exponent // 2 + row - below), (fmt_b, of_b)):
+            codes = weighted(rng, fmt, (len(exponents), LEVEL_BLOCKS * dot.lanes), 0.0)
+            scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+            sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+        d = None
+        if config.initial_c:
+            sign, fraction = rng.integers(0, 2, (m, n)), rng.integers(0, 2**23, (m, n))
+            of_d = level + row - rng.integers(0, LEVEL_FALL + 1, (m, n))
+            d = float_bits(sign, of_d, fraction).view(np.float32)
+        yield Product(LEVEL, mode, *sides, d)
 
 
 def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: float) -> MXArray:

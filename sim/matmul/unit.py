@@ -255,6 +255,8 @@ def _watching(file: Path, size: int, width: int, progress: Watched | None) -> It
 BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
 BULK_BLOCKS = {"wide": 48, PEELED: 6, STAIRS: 6, LEFT: 3}
 """Blocks of K of the random products, by kind of operands."""
+MOST_ROWS = 10_000
+"""Rows of a product whose columns are alike."""
 BULK_SHARE = 1 / 4
 """Share of the results that are asked for, per kind."""
 STARTS = (ONES, ZEROS, ANY)
@@ -345,7 +347,10 @@ def bulk_products(job: UnitJob) -> list[Product]:
     results = job.bulk * BULK_SHARE / len(modes)
     for kind, blocks in BULK_BLOCKS.items():
         side = _side(config, results, blocks)
-        products += [random_product(config, rng, m, side, side, blocks, kind) for m in modes]
+        m, n = side, side
+        if kind == LEFT:  # its columns are alike
+            m, n = min(max(1, side * side // config.columns), MOST_ROWS), config.columns
+        products += [random_product(config, rng, mode, m, n, blocks, kind) for mode in modes]
     products += level_products(config, rng)
     longest = block_counts(config)[-1]
     tile = config.rows, config.columns

@@ -242,7 +242,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "grid": (corners.grid, 2),
     "lone": (corners.lone, 3),
     "limits": (corners.limits, 2),
-    "fullest": (corners.fullest, 1),
+    "fullest": (corners.fullest, 2),
     "carried": (corners.carried, 1),
     "fading": (corners.fading, 2),
     "beyond": (corners.beyond, 1),

@@ -205,7 +205,7 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
     """Blocks are accepted when the timeline says so, with gaps; every third bundle is cut, but for
     those in which no result is taken while there is room: at times as many as fill the unit."""
     rng = np.random.default_rng(seed())
-    batches = item.concatenate(stimulus.traffic(config, rng, 600))
+    batches = item.concatenate(stimulus.traffic(config, rng, 1500))
     products = [product for batch in batches for product in item.products(config, batch)]
     slot, now, seen = 0, 0, []
     held = 2 * (capacity(config) // config.interleave + 1)

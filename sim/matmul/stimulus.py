@@ -403,7 +403,8 @@ def level_products(config: MatmulConfig, rng: Generator) -> Iterator[Product]:
             sign, fraction = rng.integers(0, 2, (m, n)), rng.integers(0, 2**23, (m, n))
             of_d = level + row - rng.integers(0, LEVEL_FALL + 1, (m, n))
             d = float_bits(sign, of_d, fraction).view(np.float32)
-        yield Product(LEVEL, mode, *sides, d)
+        a, b = sides
+        yield Product(LEVEL, mode, a, b, d)
 
 
 def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: float) -> MXArray:

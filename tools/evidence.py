@@ -223,7 +223,7 @@ def summary(rows: Rows, lines: Sequence[str]) -> str:
         different = sum(row["mutants"] - row["equal"] for row in subjects)
         survived = sum(row["survived"] for row in subjects)
         return f"{different - survived} of {different} killed"
-    if holes := re.findall(r"\b\d+ holes\b", "\n".join(lines)):
+    if holes := re.findall(r"^coverage of .*?(\b\d+ holes)\b", "\n".join(lines), re.M):
         return holes[-1]
     said = [line for line in lines if line and not re.match(r"make(\[\d+\])?: ", line)]
     totals = [line for line in said if "compared with the model" in line]

@@ -14,6 +14,7 @@ from ...model.units.matmul.config import MatmulConfig, Tiles
 from ...util.data.tensors import Rows
 from ..bench.operands import (
     E4M3_CLASSES,
+    Codes,
     float_bits,
     near_scales,
     random_c,
@@ -62,10 +63,10 @@ STAIRS = "stairs"
 STEP = 28
 FALL = 13
 """Most exponents by which scales of a side fall from one block of `PEELED` to the next."""
-LEVEL, LEVEL_STEP, LEVEL_SIDES = "level", 8, (16, 4)
-"""Products at one level: exponents from one level to the next, fewest rows and columns."""
-LEVEL_BELOW, LEVEL_FALL, LEVEL_BLOCKS = (0, 27), 40, 3
-"""Exponents of two of their blocks below the level, of the third at most; blocks of K."""
+LEVEL, LEVEL_STEP, LEVEL_COLUMNS = "level", 8, 4
+"""Products at one level: exponents from one level to the next, and the fewest columns."""
+LEVEL_BELOW, LEVEL_FALL = (0, 27), 40
+"""Exponents of two of their blocks below the level, and of a third one at most."""
 LOST = "lost"
 """Two blocks give a sum of two digits, of which one falls off the grid of a third."""
 LEFT = "left"
@@ -299,9 +300,33 @@ def _stairs(
         codes = weighted(rng, fmt, (count, blocks * dot.lanes), OPERANDS[STAIRS])
         level = rng.integers(-step, step + 1, (count, blocks)).cumsum(axis=1)
         exponents = np.clip(level, *E8M0.exponent_range)
-        scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
-        sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+        sides.append(_under_powers(dot, fmt, codes, exponents))
     return sides
+
+
+def _under_powers(
+    dot: DotConfig, fmt: ElementFormat, codes: Codes, exponents: NDArray[np.int64]
+) -> MXArray:
+    """Elements of which each block is under one power of two, of these exponents (rows, blocks)."""
+    scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
+    return MXArray(codes, scales, fmt, dot.scale_block)
+
+
+def _single(
+    dot: DotConfig,
+    fmt: ElementFormat,
+    blocks: int,
+    lane: NDArray[np.int64],
+    values: NDArray[np.float64],
+    exponents: NDArray[np.int64],
+) -> MXArray:
+    """One element in each of the first blocks, in its lane, and no other: values and exponents of
+    scales are (rows, first blocks)."""
+    rows, used = len(values), min(blocks, len(lane))
+    elements, of = np.zeros((rows, blocks, dot.lanes)), np.zeros((rows, blocks), np.int64)
+    elements[:, np.arange(used), lane[:used]] = values[:, :used]
+    of[:, :used] = exponents[:, :used]
+    return _under_powers(dot, fmt, fmt.encode(elements.reshape(rows, -1)), of)
 
 
 def _lost(
@@ -324,17 +349,13 @@ def _lost(
     first = np.clip(-(third + last_a + last_b) // 2, running.emin, running.emax)
     of_a = np.stack([first, first - gap, first + third], axis=1)
     of_b = rng.integers(0, [1, 4, 3], (rows[1], 3)) * np.array([1, -1, 1])
-    lane, sides = rng.integers(0, dot.lanes, 3)[:blocks], []
+    lane, sides = rng.integers(0, dot.lanes, 3), []
     for fmt, last, given in ((fmt_a, last_a, of_a), (fmt_b, last_b, of_b)):
-        count = len(given)
-        elements, exponents = np.zeros((count, blocks, dot.lanes)), np.zeros((count, blocks), int)
-        for block, place in enumerate(lane):
-            sign = rng.choice([-1.0, 1.0], count)
-            elements[:, block, place] = np.ldexp(sign, last if block == 2 else 0)
-            exponents[:, block] = given[:, block]
-        scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
-        codes = fmt.encode(elements.reshape(count, -1))
-        sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+        signs = np.stack(
+            [rng.choice([-1.0, 1.0], len(given)) for _ in range(min(blocks, 3))], axis=1
+        )
+        values = np.ldexp(signs, np.stack([0 * last, 0 * last, last], axis=1)[:, : signs.shape[1]])
+        sides.append(_single(dot, fmt, blocks, lane, values, given))
     return sides
 
 
@@ -345,7 +366,7 @@ def _left(
 
     In half of the rows what is left is about the least normal value. The columns are alike.
     """
-    dot, sides, running = config.dot, [], config.dot.accumulator.running
+    dot, running = config.dot, config.dot.accumulator.running
     below = running.mantissa_bits - np.where(
         rng.random(rows[0]) < 0.5,
         rng.integers(0, 4, rows[0]),
@@ -355,23 +376,14 @@ def _left(
     least -= sum(fmt.lsb for fmt in dot.formats[mode])
     first = np.where(rng.random(rows[0]) < 0.5, least, rng.integers(-20, 21, rows[0]))
     of_a = np.stack([first, first - below, first], axis=1)
-    sign, lane = rng.choice([-1.0, 1.0], (rows[0], 3)), rng.integers(0, dot.lanes, 3)
-    sign[:, 2] = -sign[:, 0]
-    for fmt, of, signs in (
-        (dot.formats[mode][0], of_a, sign),
-        (dot.formats[mode][1], np.zeros((rows[1], 3), int), np.ones((rows[1], 3))),
-    ):
-        elements, exponents = (
-            np.zeros((len(of), blocks, dot.lanes)),
-            np.zeros((len(of), blocks), int),
-        )
-        for block, place in enumerate(lane[:blocks]):
-            elements[:, block, place] = np.ldexp(signs[:, block], fmt.lsb)
-            exponents[:, block] = of[:, block]
-        scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
-        codes = fmt.encode(elements.reshape(len(of), -1))
-        sides.append(MXArray(codes, scales, fmt, dot.scale_block))
-    return sides
+    signs, lane = rng.choice([-1.0, 1.0], (rows[0], 3)), rng.integers(0, dot.lanes, 3)
+    signs[:, 2] = -signs[:, 0]
+    fmt_a, fmt_b = dot.formats[mode]
+    alike = np.zeros((rows[1], 3), np.int64)
+    return [
+        _single(dot, fmt_a, blocks, lane, np.ldexp(signs, fmt_a.lsb), of_a),
+        _single(dot, fmt_b, blocks, lane, np.ldexp(1.0, fmt_b.lsb + alike), alike),
+    ]
 
 
 def level_products(config: MatmulConfig, rng: Generator) -> Iterator[Product]:
@@ -381,10 +393,10 @@ def level_products(config: MatmulConfig, rng: Generator) -> Iterator[Product]:
     Rows take two times `LEVEL_STEP` exponents in turn. Blocks and D lie up to `LEVEL_FALL` below
     them, one block where sums are inexact. There are none where results are integers.
     """
-    dot, (rows, columns) = config.dot, LEVEL_SIDES
+    dot = config.dot
     if dot.has_integers:
         return
-    m, n = max(rows, config.rows), max(columns, config.columns)
+    m, n = max(2 * LEVEL_STEP, config.rows), max(LEVEL_COLUMNS, config.columns)
     row = np.arange(m)[:, None] % (2 * LEVEL_STEP)
     levels = range(FLOAT32.emin - FLOAT32.mantissa_bits, FLOAT32.emax, LEVEL_STEP)
     for number, level in enumerate(levels):
@@ -392,18 +404,17 @@ def level_products(config: MatmulConfig, rng: Generator) -> Iterator[Product]:
         fmt_a, fmt_b = dot.formats[mode]
         exponent = level - int(np.log2(fmt_a.largest_finite * fmt_b.largest_finite))
         below = rng.permutation(np.append(LEVEL_BELOW, rng.integers(0, LEVEL_FALL + 1)))
-        of_b = np.full((n, LEVEL_BLOCKS), exponent - exponent // 2)
-        sides = []
-        for fmt, exponents in ((fmt_a, exponent // 2 + row - below), (fmt_b, of_b)):
-            codes = weighted(rng, fmt, (len(exponents), LEVEL_BLOCKS * dot.lanes), 0.0)
-            scales = np.repeat(_power_scales(dot, exponents), dot.scale_blocks, axis=1)
-            sides.append(MXArray(codes, scales, fmt, dot.scale_block))
+        of_a = exponent // 2 + row - below
+        of_b = np.full((n, len(below)), exponent - exponent // 2)
+        a, b = (
+            _under_powers(dot, fmt, weighted(rng, fmt, (len(of), len(below) * dot.lanes), 0.0), of)
+            for fmt, of in ((fmt_a, of_a), (fmt_b, of_b))
+        )
         d = None
         if config.initial_c:
             sign, fraction = rng.integers(0, 2, (m, n)), rng.integers(0, 2**23, (m, n))
             of_d = level + row - rng.integers(0, LEVEL_FALL + 1, (m, n))
             d = float_bits(sign, of_d, fraction).view(np.float32)
-        a, b = sides
         yield Product(LEVEL, mode, a, b, d)
 
 

@@ -200,26 +200,31 @@ def _packets(m: Module, p: Any) -> Value:
     ]
     errors: list[Value] = []
     for side in "ab":
-        valid, ready, last, keep = (
-            getattr(p, f"s_axis_{side}_{name}") for name in ("tvalid", "tready", "tlast", "tkeep")
-        )
+        stream = f"s_axis_{side}"
+        valid, ready = getattr(p, f"{stream}_tvalid"), getattr(p, f"{stream}_tready")
         # A panel of A that is kept comes once for a row of tiles.
         across = Mux((tiles[2] <= CONFIG.depth) & (side == "a"), 1, tiles[1])
         counts = [tiles[0], across, tiles[2]]
         here = valid & job.open[side] & job.runs
         names = [f"{side}_{count}" for count in COUNTS]
         place = Loops(m, names, counts, here & ready, idle)
-        first = keep.any() & ((keep & (keep + 1)) == 0)  # ones from the lowest byte on, as all are
-        raised = {
-            "early_last": here & last & ~(place.last & keep[-1]),
-            "late_last": here & ~last & place.last,
-            "keep": here & ready & ~Mux(last, first, keep.all()),
-        }
+        raised = packet_errors(p, stream, here, place.last)
         errors += raised.values()
         wrong += [_told(p, f"{side}_{name}") != raised[name] for name in STREAM_ERRORS]
         wrong += [ready & ~job.open[side], job.clears_up & (ready != job.open[side])]
     m.d.comb += job.wrong_beat.eq(Cat(errors).any())
     return ~p.rst & Cat(*wrong, _results(m, p, job)).any()
+
+
+def packet_errors(p: Any, stream: str, offered: Value, ends: Value) -> dict[str, Value]:
+    """Errors that a beat of the stream raises. offered: it counts; ends: it is to be the last."""
+    ready, last, keep = (getattr(p, f"{stream}_{name}") for name in ("tready", "tlast", "tkeep"))
+    first = keep.any() & ((keep & (keep + 1)) == 0)  # ones from the lowest byte on, as all are
+    return {
+        "early_last": offered & last & ~(ends & keep[-1]),
+        "late_last": offered & ~last & ends,
+        "keep": offered & ready & ~Mux(last, first, keep.all()),
+    }
 
 
 def _told(p: Any, error: str) -> Value:

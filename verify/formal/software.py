@@ -19,11 +19,13 @@ from ...model.units.matmul.registers import (
     COUNTER_BITS,
     COUNTERS,
     REGISTERS,
+    STREAM_ERRORS,
     constants,
     word,
 )
 from .claim import Claim
-from .observer import Rule, component
+from .matmul import beat_taken, packet_errors
+from .observer import component
 
 A_LOST = "values_DISCARDED_A_register"
 CONFIG = MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4)
@@ -65,7 +67,7 @@ def claims() -> Iterator[Claim]:
             f"beats of {width} bytes, as wide as steps: after a launch one packet is taken, as "
             "steps are while a job runs, else its bytes are counted and discarded; each wrong beat "
             "raises its error, that of TKEEP when it is taken",
-            lambda width=width: component(Receiver(width, width)), _receives(width),
+            lambda width=width: component(Receiver(width, width)), _receives,
             ("o_ready & ~keep_is_right", "~keep_is_right"),
         )  # fmt: skip
     yield Claim(
@@ -79,35 +81,23 @@ def claims() -> Iterator[Claim]:
     )  # fmt: skip
 
 
-def _receives(width: int) -> Rule:
-    def wrong(m: Module, p: Any) -> Value:
-        keep, waits = p.s_tkeep, Signal()
-        offered, taken = waits & p.running & p.s_tvalid, p.s_tvalid & p.s_tready
-        with m.If(p.launch):
-            m.d.sync += waits.eq(1)
-        with m.Elif(taken & p.s_tlast):
-            m.d.sync += waits.eq(0)
-        whole = Mux(p.s_tlast, keep.any() & ((keep & (keep + 1)) == 0), keep.all())
-        told = Cat(p.errors.early_last, p.errors.late_last, p.errors.keep)
-        wanted = Cat(
-            offered & p.s_tlast & ~(p.ends & keep[-1]),
-            offered & p.ends & ~p.s_tlast,
-            offered & p.o_ready & ~whole,
-        )
-        discarded = Mux(taken & ~p.running, sum(keep[1:], keep[0]), 0)
-        return (
-            ~p.rst
-            & Cat(
-                p.s_tready != (waits & (p.o_ready | ~p.running)),
-                p.o_valid != offered,
-                offered & (p.o_payload != p.s_tdata),
-                p.closed == waits,
-                told != wanted,
-                p.discarded != discarded,
-            ).any()
-        )
-
-    return wrong
+def _receives(m: Module, p: Any) -> Value:
+    waits, taken = Signal(), beat_taken(p, "s")
+    offered = waits & p.running & p.s_tvalid
+    with m.If(p.launch):
+        m.d.sync += waits.eq(1)
+    with m.Elif(taken & p.s_tlast):
+        m.d.sync += waits.eq(0)
+    raised = packet_errors(p, "s", offered, p.ends)
+    wrong = Cat(
+        p.s_tready != (waits & (p.o_ready | ~p.running)),
+        p.o_valid != offered,
+        offered & (p.o_payload != p.s_tdata),
+        p.closed == waits,
+        p.errors.as_value() != Cat(raised[name] for name in STREAM_ERRORS),
+        p.discarded != Mux(taken & ~p.running, sum(p.s_tkeep[1:], p.s_tkeep[0]), 0),
+    )
+    return ~p.rst & wrong.any()
 
 
 def _counts(m: Module, p: Any) -> Value:

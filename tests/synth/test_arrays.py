@@ -24,6 +24,8 @@ from mxdot.synth.arrays import (
 from mxdot.synth.fpga import DEVICES, FILL, Device
 from mxdot.synth.roofline import Job, full_width, peak
 
+pytestmark = pytest.mark.slow
+
 SMALL = MatmulConfig(DotConfig("e2m1", 4, "exact", 2, status=False), 1, 1, depth=4)
 GATES = Flow("gates", sections=False)
 OPTIONS = ["--format", "e2m1", "--lanes", "4", "--accumulator", "exact", "--stages", "2"]
@@ -44,7 +46,6 @@ def costs(cache):
 # Area ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_the_parts_make_the_whole(costs, cache):
     """A flattened design may share and simplify a little more."""
     cost = costs[3]
@@ -141,7 +142,6 @@ def test_the_largest_array_that_fits(room):
 # FPGA ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_an_array_fills_the_device(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(16_000, 20, "router2"))
     seen = []
@@ -174,7 +174,6 @@ def test_multiplier_blocks_bound_an_array(cache, monkeypatch):
     assert all(flow.dsp for flow in flows)
 
 
-@pytest.mark.slow
 def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(8000, 20, "router2"))
     counted, flows = fit(SMALL, cache), []

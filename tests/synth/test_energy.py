@@ -27,6 +27,8 @@ from mxdot.synth.section_energy import by_section, flattened, section_of
 from mxdot.synth.static_timing import time_netlist
 from mxdot.util.yosys import Bit, Cell, Netlist
 
+pytestmark = pytest.mark.slow
+
 Cost3 = namedtuple("Cost3", "energy latency throughput")
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")

@@ -23,6 +23,8 @@ from mxdot.verify.formal.engine import Verdict, decide, decide_first
 from mxdot.verify.formal.observer import ObservedUnit, component, cut
 from mxdot.verify.formal.values import FAR_BELOW
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 120  # seconds
 CLAIMS = {claim.name: claim for claim in command.claims()}
 
@@ -183,7 +185,6 @@ def test_a_case_of_a_loop(unit, bug, tmp_path):
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
-@pytest.mark.slow
 def test_a_nan_code_that_is_left_out_is_found(tmp_path):
     """In the last case that `make formal` proves, of a c far above any sum."""
     claim = CLAIMS["loop:exact-e4m3"]

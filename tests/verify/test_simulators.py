@@ -30,6 +30,8 @@ from wrong_units import (
     wrong_verilog,
 )
 
+pytestmark = pytest.mark.slow
+
 SMALL = DotConfig("e2m1", 4, "exact", 2)
 
 

@@ -29,6 +29,8 @@ from small_circuits import DESIGNS
 from verilog_bench import Around
 from verilog_text import KINDS, modules, ports
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 600  # seconds
 SCRIPT = """
 read_rtlil own.il

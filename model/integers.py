@@ -138,7 +138,7 @@ def integer_dot(
         if out.rescale == SHIFT
         else FixedRescale(given["multiplier"], given["shift"])
     )
-    result = requantize_traced(register, rescale, out.format, zero_point=given["zero_out"])
+    result = requantize_traced(register, rescale, out.format, zero_point=given.get("zero_out", 0))
     record.inexact |= result.inexact
     record.overflow |= result.clipped
     return record.trace(result.integers)
@@ -183,37 +183,33 @@ def _check_codes(config: IntegerUnit, a: NDArray, b: NDArray) -> tuple[int, int]
 def _check_inputs(
     config: IntegerUnit, given: dict[str, ArrayLike], shape: tuple[int, int]
 ) -> dict[str, NDArray]:
-    """Every input at its full shape; inputs that the unit does not have are neutral."""
-    out = config.out
-    assert isinstance(out, IntegerOutput)
+    """Every input at its full shape; scales and zero points that the unit lacks are neutral."""
     scales = ("scale_a", "scale_b") if config.scale_bits else ()
     wanted = [*scales, *config.side_inputs]
     if set(given) != set(wanted):
         names = ", ".join(wanted) or "nothing"
         raise ValueError(f"inputs must be {names}, not {', '.join(given) or 'nothing'}")
-    top = 2**config.scale_bits - 1
-    fmt = out.format
-    zero_out = (fmt.lowest, fmt.highest) if isinstance(fmt, IntegerFormat) else (0, 0)
-    limits = {
-        "scale_a": (0, top, shape),
-        "scale_b": (0, top, shape),
-        "zero_a": (*operand_range(config.formats[0][0]), shape),
-        "zero_b": (*operand_range(config.formats[0][1]), shape),
-        "multiplier": (0, 2 ** config.side_inputs.get("multiplier", 0) - 1, shape[:1]),
-        "shift": (0, min(2 ** config.side_inputs.get("shift", 0) - 1, LARGEST_SHIFT), shape[:1]),
-        "zero_out": (*zero_out, shape[:1]),
-    }
-    neutral = {"scale_a": 1, "scale_b": 1}
-    arrays: dict[str, NDArray] = {
-        name: _full(name, integer_array(name, given[name], low, high), full)
-        if name in given
-        else np.full(full, neutral.get(name, 0), np.int64)
-        for name, (low, high, full) in limits.items()
-    }
-    if "result_scale" in given:
-        scale = as_float32(given["result_scale"], "result_scale")
-        arrays["result_scale"] = _full("result_scale", scale, shape[:1])
+    neutral = {"scale_a": 1, "scale_b": 1, "zero_a": 0, "zero_b": 0}
+    arrays: dict[str, NDArray] = {n: np.full(shape, value) for n, value in neutral.items()}
+    for name in wanted:
+        if name == "result_scale":
+            array: NDArray = as_float32(given[name], name)
+        else:
+            array = integer_array(name, given[name], *_limits(config, name))
+        arrays[name] = _full(name, array, shape if name in neutral else shape[:1])
     return arrays
+
+
+def _limits(config: IntegerUnit, name: str) -> tuple[int, int]:
+    """Least and largest value of an input."""
+    if name in ("zero_a", "zero_b"):
+        return operand_range(config.formats[0][("zero_a", "zero_b").index(name)])
+    if name == "zero_out":
+        fmt = config.out.format
+        assert isinstance(fmt, IntegerFormat)
+        return fmt.lowest, fmt.highest
+    bits = config.scale_bits if name.startswith("scale") else config.side_inputs[name]
+    return 0, min(2**bits - 1, LARGEST_SHIFT) if name == "shift" else 2**bits - 1
 
 
 def _full(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:

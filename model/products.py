@@ -89,8 +89,8 @@ class Products:
     def unit_exponents(self) -> NDArray[np.int16]:
         """Exponent of each product's unit digit; NO_EXPONENT for zero and special products."""
         a, b = (unit_exponents(side.format)[side.codes] for side in (self.a, self.b))
-        units = a + b  # int16 holds two NO_EXPONENT
-        return read_only(np.where(units < NO_EXPONENT // 2, np.int16(NO_EXPONENT), units))
+        none = np.minimum(a, b) == NO_EXPONENT
+        return read_only(np.where(none, np.int16(NO_EXPONENT), a + b))
 
     @cached_property
     def specials(self) -> NDArray[np.uint8]:

@@ -88,7 +88,7 @@ class Recorder:
         self,
         exact: NDArray[np.float64],
         result: NDArray,
-        active: NDArray[np.bool_] | bool = True,
+        active: NDArray[np.bool_],
         fmt: FloatFormat = FLOAT32,
     ) -> None:
         """Record a rounding of `exact`, or of it rounded to odd, to `result` where `active`.

@@ -10,7 +10,17 @@ from compare import generator
 from mxdot.model import MXArray
 from mxdot.model import matmul as matmul_mx
 from mxdot.model import quantize as quantize_mx
-from mxdot.model.schemes import E4M3, SCHEMES, Level, ScaledArray, block, matmul, quantize
+from mxdot.model.formats import FLOAT16, FLOAT32
+from mxdot.model.schemes import (
+    E4M3,
+    SCHEMES,
+    TENSOR,
+    Level,
+    ScaledArray,
+    block,
+    matmul,
+    quantize,
+)
 from scheme_cases import MX, RULES, random_array, random_c
 
 
@@ -85,6 +95,51 @@ def test_every_scale_of_nvfp4(text, backend):
     rows = [0, 3, 6, 7, 8, 60, 125, 126]
     b = ScaledArray(scheme, codes[rows], (one, stored[rows]), None, None, -1)
     backend.check_product(a, b, text, np.zeros((127, 8), np.float32))
+
+
+def test_steps_of_one_element(backend):
+    rng = generator("steps of one element")
+    a, b = (random_array(rng, SCHEMES["mxfp8_e4m3"], 4, 32, "any") for _ in range(2))
+    backend.check_product(a, b, "fused:5", np.zeros((4, 4), np.float32), lanes=1)
+
+
+def ties_and_one(rng, factor, count):
+    """Multiples of `factor`: ties of float32 between an even and an odd significand, and one."""
+    tie, ulp = 2**32 + 1, 2**33
+    least = -tie * pow(ulp, -1, factor) % factor
+    quotients = least + factor * rng.integers(2**23 // factor + 1, 2**24 // factor - 1, 8 * count)
+    return [int(q) * ulp + tie for q in quotients if q % 2 == 0][:count]
+
+
+def powers(total, most):
+    """Exponents of powers of two, at most `most`, that sum to `total`."""
+    while total:
+        exponent = min(total.bit_length() - 1, most)
+        yield exponent
+        total -= 2**exponent
+
+
+@pytest.mark.contract("T4", "A2")
+def test_one_unit_beside_a_tie_under_wide_scales(backend):
+    """Sums of 57 bits under FP16 scales of all significand bits: float64 would lose the unit."""
+    scheme = replace(
+        SCHEMES["fp8_e4m3_tensor"], levels=(Level(TENSOR, FLOAT32), Level(block(32), FLOAT16))
+    )
+    significands = 1025, 2047
+    totals = ties_and_one(generator("ties of schemes"), 1025 * 2047, 16)
+    elements = np.zeros((2, len(totals), 32))
+    for row, total in enumerate(totals):
+        for place, exponent in enumerate(powers(total // (1025 * 2047), 34)):
+            elements[:, row, place] = 2.0 ** (exponent // 2 - 9), 2.0 ** (-(-exponent // 2) - 9)
+    a, b = (
+        ScaledArray(
+            scheme,
+            side.astype(ml_dtypes.float8_e4m3fn).view(np.uint8),
+            (np.ones((1, 1), np.float32), np.full((len(totals), 1), significand, np.float16)),
+        )
+        for side, significand in zip(elements, significands, strict=True)
+    )
+    backend.check_product(a, b, "exact", np.zeros((len(totals),) * 2, np.float32))
 
 
 # Weight-only ------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ PARTS = (
         "model-products",
         ("matmul.py", "steps", "outputs.py", "trace.py", "wide.py"),
         (
+            "model/test_wide",
             "model/test_outputs",
             "model/test_trace",
             "model/test_narrow_types",

@@ -14,8 +14,11 @@ _COMPARE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
-SPEED_ONLY = {"CHUNK", "CHUNK_CODES", "CHUNK_STEP", "TABLE_BITS"}
-"""Constants that change how fast results come and no result."""
+SPEED_ONLY = {
+    *("CHUNK", "CHUNK_CODES", "CHUNK_STEP", "TABLE_BITS", "REUSED", "WHOLE"),
+    *("chunk", "_looks_up_once"),
+}
+"""Names of values and functions that change how fast results come and no result."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Change:
 def sample(text: str, count: int, seed: str) -> list[Change]:
     """`count` mutants, or all of them; of each operator as many, as far as there are.
 
-    What only concerns errors, annotations and speed stays: raised errors, assertions, docstrings,
-    types, values of `SPEED_ONLY`.
+    What only concerns errors, annotations and speed stays: raised errors, assertions, `strict` of
+    zip, docstrings, types, overloads, values of `SPEED_ONLY`.
     """
     tree = ast.parse(text)
     places: dict[str, list[tuple[int, int]]] = {}
@@ -65,10 +68,13 @@ def _mutant(text: str, node: int, choice: int) -> Change:
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr]:
     """Expressions that are computed, in the order of the text."""
-    if isinstance(tree, (ast.Raise, ast.Assert, ast.JoinedStr)):
-        return
-    if isinstance(tree, ast.Assign) and ast.unparse(tree.targets[0]) in SPEED_ONLY:
-        return
+    match tree:
+        case ast.Raise() | ast.Assert() | ast.JoinedStr() | ast.keyword(arg="strict"):
+            return
+        case ast.FunctionDef(decorator_list=[ast.Name("overload")]):
+            return
+        case ast.Assign(targets=[ast.Name(name)]) | ast.FunctionDef(name) if name in SPEED_ONLY:
+            return
     if isinstance(tree, ast.expr):
         yield tree
     for name, value in ast.iter_fields(tree):

@@ -55,7 +55,7 @@ class Float32(Accumulator):
                     record.rounded(exact, sums, active[:, None])
                 level = np.concatenate([sums, level[:, paired:]], axis=-1)
                 record.stage(f"tree{depth}", level)
-            return times_factor(level[:, 0].astype(np.float64), step.factor)
+            return times_factor(level.squeeze(axis=1).astype(np.float64), step.factor)
 
         return add_blocks(self, block_sum, steps, c, record)
 

@@ -45,8 +45,9 @@ class Fused(Narrowable):
         return False
 
     def cut(self, total: Array) -> Array:
-        """RZ of a step's exact sum, or of this sum rounded to odd, as float32."""
-        return rounding.toward_zero_in(total, self.running)
+        """Result of a step, as float32, from its exact sum or this sum rounded to odd."""
+        cut = rounding.nearest_even if self.rounds_to_nearest else rounding.toward_zero_in
+        return cut(total, self.running)
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """Add each step to c, or to a partial sum that is promoted."""
@@ -142,12 +143,9 @@ class Preset(Machine, Fused):
         return self.running != FLOAT32
 
     def cut(self, total: Array) -> Array:
-        """Result of a step, as float32, from its exact sum or this sum rounded to odd."""
         if self.rounds_to_nearest:
-            return rounding.nearest_even(total, self.running)
-        if self.result_bits < FLOAT32.mantissa_bits:
-            return rounding.toward_zero(total, self.result_bits)
-        return super().cut(total)
+            return super().cut(total)
+        return rounding.toward_zero(total, self.result_bits)
 
     @property
     def own_unit(self) -> dict[str, Any]:

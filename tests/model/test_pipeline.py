@@ -52,6 +52,21 @@ def test_every_number_of_stages(text, lanes, out):
 
 
 @pytest.mark.parametrize("text", ACCUMULATORS)
+@pytest.mark.parametrize("lanes", LANES)
+def test_the_running_value_waits_where_its_way_round_ends(text, lanes):
+    """A partial sum that every block promotes has no way round."""
+    parts = sections(text, min(lanes, PROMOTES.get(text) or lanes))
+    loop = [i for i, part in enumerate(parts) if part.loop]
+    promoted = [i for i, part in enumerate(parts) if part.kind == "promote"]
+    assert loop == list(range(loop[0], loop[-1] + 1)) if loop else promoted
+    last_round = [i for i, part in enumerate(parts) if part.kind == "round"][-1:]
+    assert [i for i, part in enumerate(parts) if part.holds] == [
+        *(loop[-1:] or last_round),
+        *promoted,
+    ]
+
+
+@pytest.mark.parametrize("text", ACCUMULATORS)
 def test_no_other_placement_is_faster(text):
     """Other placements keep joined sections together while registers have other places."""
     parts = sections(text)

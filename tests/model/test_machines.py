@@ -26,6 +26,7 @@ from mxdot.model import (
     quantize,
     schemes,
 )
+from mxdot.model.accumulators import Fused
 from mxdot.model.accumulators.machine import STATUSES
 from mxdot.model.trace import FLAG_NAMES
 from rational.dot import MACHINES as OTHERS
@@ -83,6 +84,9 @@ def test_every_machine_has_an_oracle_and_says_where_it_is_from():
         assert machine.source
         assert machine.status in STATUSES
         assert pairs_of(name)
+    assert [name for name, machine in MACHINES.items() if machine.block_scales] == [
+        *("hopper-mx", "blackwell", "blackwell-mxf4nvf4", "rtx50", "rtx50-mxf4nvf4")
+    ]
 
 
 def product_of(text, fmt, xs, ys, c=0.0):
@@ -193,6 +197,16 @@ def test_what_a_machine_does_not_take():
         ValueError, match="accumulator blackwell-mxf4nvf4 takes e2m1 only, not e4m3 x e4m3"
     ):
         product_of("blackwell-mxf4nvf4", "e4m3", [1.0], [1.0])
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machines_that_align_terms_take_floats(name):
+    x, weights = np.ones((1, 32), np.float32), schemes.quantize(np.ones((1, 32)), "mxfp8_e4m3")
+    if isinstance(MACHINES[name], Fused):
+        assert matmul(x, weights, name) == 32
+        return
+    with pytest.raises(ValueError, match=f"exact, fused:F or a preset, not {name}$"):
+        matmul(x, weights, name)
 
 
 @pytest.mark.parametrize("name", ["volta", "ada-float16", "cdna3-fp8"])

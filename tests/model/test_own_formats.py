@@ -472,5 +472,9 @@ def test_units_refuse_tables(make):
 
 def test_an_accumulator_of_a_user():
     register_accumulator(Doubled)
+    for word in ("aligned", "hopper"):
+        other = type("Other", (Doubled,), {"syntax": f"{word}:F"})
+        with refused(f"syntax of Other must begin with a new word, not '{word}'"):
+            register_accumulator(other)
     x = quantize(numbers(9), E4M3)
     same_bits(dot(x, x, "doubled:6"), 2 * dot(x, x, "aligned:6"))

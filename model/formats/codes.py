@@ -34,7 +34,7 @@ def refuse_nan(values: Array, name: str) -> None:
 
 def as_given(x: Array) -> Array:
     """`x`, or its scalar where it has no axes, as NumPy's functions return it."""
-    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+    return x[()] if isinstance(x, np.ndarray) else x
 
 
 class Triple(NamedTuple):

@@ -117,7 +117,7 @@ class TableFormat(Codes):
         for value in self._ordered:
             same = np.flatnonzero(self.values == value)
             positive = same[~np.signbit(self.values[same])]
-            codes.append((positive if value == 0 and positive.size else same)[0])
+            codes.append((positive if positive.size else same)[0])
         return read_only(np.array(codes, np.int64))
 
     @property

@@ -295,6 +295,7 @@ def test_no_tables_of_too_many_codes(fmt):
 
 def test_unsigned_integers_follow_from_their_bits():
     fmt = UnsignedFormat(4)
+    assert (fmt.sign_magnitude, fmt.symmetric, fmt.fraction_bits) == (False, False, 0)
     assert (fmt.name, fmt.lowest, fmt.highest, fmt.dtype) == ("u4", 0, 15, np.uint8)
     assert replace(fmt, bits=11) == UnsignedFormat(11)
     assert len({fmt, UnsignedFormat(4), UnsignedFormat(5)}) == 2

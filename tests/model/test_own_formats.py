@@ -290,6 +290,15 @@ def test_values_under_ue5m3_are_read():
     )
 
 
+def test_codes_of_nan_of_powers_of_two():
+    for code in (0, 15):
+        fmt = PowerFormat("p4", bits=4, emin=-6, emax=7, bias=7, nan_code=code)
+        assert np.isnan(fmt.decode(np.uint8(code)))
+    for code in (-1, 16):
+        with refused(f"nan_code of p4 must be from 0 to 15, not {code}"):
+            PowerFormat("p4", bits=4, emin=-6, emax=7, bias=7, nan_code=code)
+
+
 @pytest.mark.contract("S46")
 def test_schemes_without_a_nan_scale():
     """`poison` makes the group's elements NaN; without a NaN anywhere, values must be finite."""

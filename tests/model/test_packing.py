@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from mxdot.model import E2M1, E2M3, E3M2, FORMATS, pack, unpack
+from mxdot.model.packing import pack_rows, unpack_rows
 
 
 def codes(*values):
@@ -67,6 +68,14 @@ def test_bits_follow_each_other():
         x = rng.integers(0, 2**fmt.bits, 24, dtype=np.uint8)
         number = int.from_bytes(pack(x, fmt).tobytes(), "little")
         assert [(number >> (fmt.bits * i)) % 2**fmt.bits for i in range(24)] == x.tolist()
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(3, np.uint8), (8, np.uint8), (9, np.int64)])
+def test_rows_of_codes_as_wide_as_needed(bits, dtype):
+    x = (np.arange(30).reshape(2, 15) % 2**bits).astype(dtype)
+    back = unpack_rows(pack_rows(x, bits), bits, 15)
+    assert back.dtype == dtype
+    np.testing.assert_array_equal(back, x)
 
 
 def test_refusals():

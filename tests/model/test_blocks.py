@@ -98,6 +98,15 @@ def test_dtypes_refused():
         quantize([1e-50], "e4m3", block_size=1)
 
 
+def test_an_error_of_an_array_is_its_own():
+    class Broken:
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("on another device")
+
+    with pytest.raises(TypeError, match=r"^on another device$"):
+        quantize(Broken(), "e4m3")  # type: ignore[arg-type]
+
+
 # Dequantisation ---------------------------------------------------------------------------------
 
 

@@ -376,12 +376,15 @@ def test_rules_of_users():
         register_scale_rule("floor", up, powers=True)
     with refused("function of rule no must be callable, not 3", TypeError):
         register_scale_rule("no", 3)  # type: ignore[arg-type]
-    register_scale_rule("two", lambda amax, room, element: (amax, amax, amax), candidates=2)
+    two = register_scale_rule("two", lambda amax, room, element: (amax, amax, amax), candidates=2)
+    assert two.error == "squared"
     with refused("rule two must return 2 arrays of shape (1, 1), not of [(1, 1), (1, 1), (1, 1)]"):
         level = Level(block(2), FLOAT32, "two")
         schemes.quantize(np.ones((1, 2), "f4"), Scheme("two", (E4M3,), (level,), "a test"))
     with refused("rule two of s must be that of the innermost scales of one element format"):
         Scheme("s", (E4M3,), (Level(TENSOR, FLOAT32, "two"), Level(block(2), E4M3)), "a test")
+    with refused("rule of e4m3 scales must be one of amax, amax256, four_over_six, two, not []"):
+        Level(block(2), E4M3, [])  # type: ignore[arg-type]
     with refused("rule of e4m3 scales must be one of amax, amax256, four_over_six, two, not 'up'"):
         Level(block(2), E4M3, "up")
 

@@ -166,6 +166,7 @@ PARTS = (
         (
             "model/test_quotients",
             "model/test_blocks",
+            "model/test_narrow_types",
             "model/test_quantize",
             "model/test_scale_formats",
             "model/test_schemes_by_hand",

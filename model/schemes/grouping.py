@@ -123,6 +123,5 @@ def _lead_axes(moved: tuple[int, ...], rows: int) -> list[int]:
     lead = list(moved[:-1])
     if rows == prod(lead):
         return [1] * len(lead)
-    if rows > 1:
-        lead[-1] //= rows
+    lead[-1] //= rows
     return lead

@@ -225,7 +225,8 @@ def quantized_within(
         for each in candidates(finite, scheme, element, groups, bounds)
     ]
     codes, selectors = codes_of(kept, scheme, choices, groups[-1], rounding, words, chunk)
-    stored = choices[0].stored
+    first = choices[0]
+    stored = first.stored
     if selectors is not None:
         stored = [*stored[:-1], pick([each.stored[-1] for each in choices], selectors)]
     if poisoned is not None and level is None:
@@ -237,7 +238,7 @@ def quantized_within(
     if scheme.choosing_rule is not None:
         selectors = None
 
-    return laid_out(codes, stored, choices[0].zero_points, selectors, shape, groups, axis)
+    return laid_out(codes, stored, first.zero_points, selectors, shape, groups, axis)
 
 
 def _poisoned_codes(

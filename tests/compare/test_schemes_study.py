@@ -13,7 +13,7 @@ from mxdot.compare.schemes import DEFAULT_DATA, clip, family, matrices, measure,
 from mxdot.compare.schemes.data import Pair
 from mxdot.compare.schemes.measure import Measured
 from mxdot.compare.schemes.outputs import write
-from mxdot.model.schemes import SCHEMES, Limits, matmul, quantize, storage
+from mxdot.model.schemes import SCHEMES, Limits, block, matmul, quantize, storage
 from mxdot.model.schemes.pairing import pairings, schemes
 from mxdot.model.schemes.scheme import SCALE_RULES
 
@@ -181,6 +181,8 @@ def test_sweep():
         "mxfp8_e4m3:b16", "mxfp8_e4m3", "mxfp8_e4m3:ceil:b16", "mxfp8_e4m3:ceil",
         "mxfp4:b16", "mxfp4", "nvfp4", "nvfp4:b32",
     ]  # fmt: skip
+    kept = schemes(["mxfp8_e4m3:b16"], ["floor"], [32])
+    assert [row.levels[0].granularity for row in kept] == [block(16)]
     both = pairings(["int8_channel/mxfp8_e5m2", "mxfp4/bfloat16"], ["recommended"], [])
     assert [pair.name for pair in both] == ["int8_channel/mxfp8_e5m2:ceil", "mxfp4:even/bfloat16"]
     assert len(schemes(["all"], ["recommended"], [])) == len(SCHEMES)

@@ -23,6 +23,7 @@ from mxdot.model.schemes import (
     matmul,
     quantize,
 )
+from mxdot.model.schemes.integer import exact_product, has_integer_sums
 from rational import schemes as oracle
 from refused_products import Library, refused_products
 from scheme_cases import random_array, random_c, shrunk
@@ -30,6 +31,22 @@ from scheme_cases import random_array, random_c, shrunk
 FLOAT = SCHEMES["int8_tensor"].levels[0]
 FULL8 = Scheme("full8", (INT8_FULL,), (FLOAT,), "a test")
 FULL4 = Scheme("full4", (INT4_FULL,), (FLOAT,), "a test")
+
+
+@pytest.mark.parametrize("columns", [4095, 4097, 8191])
+def test_products_of_wide_factors(columns):
+    """Of 25 bits, cut into digits of 16: more than 4096 of the largest leave float64."""
+    rng = generator("wide factors", columns)
+    a, b = (rng.integers(1 - 2**25, 2**25, (rows, columns)) for rows in (4, 3))
+    a[0], a[1], b[0], b[1] = 2**25 - 1, 1 - 2**25, 2**25 - 1, 2**25 - 3
+    got = exact_product(a.astype(np.float64), b.astype(np.float64))
+    assert got.tolist() == (a.astype(object) @ b.astype(object).T).tolist()
+
+
+def test_which_rows_have_integer_sums():
+    schemes = [SCHEMES[name] for name in ("int8_channel", "int8_affine", "mxfp8_e4m3")]
+    assert [has_integer_sums(s, schemes[0], 1024) for s in schemes] == [True, True, False]
+    assert not has_integer_sums(schemes[0], schemes[0], 2**18)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compare import generator
-from mxdot.model import MXArray
+from mxdot.model import FORMATS, MXArray
 from mxdot.model import matmul as matmul_mx
 from mxdot.model import quantize as quantize_mx
 from mxdot.model.formats import FLOAT16, FLOAT32
@@ -17,6 +17,7 @@ from mxdot.model.schemes import (
     TENSOR,
     Level,
     ScaledArray,
+    Scheme,
     block,
     matmul,
     quantize,
@@ -140,6 +141,17 @@ def test_one_unit_beside_a_tie_under_wide_scales(backend):
         for side, significand in zip(elements, significands, strict=True)
     )
     backend.check_product(a, b, "exact", np.zeros((len(totals),) * 2, np.float32))
+
+
+@pytest.mark.contract("T3")
+def test_outermost_powers_of_one_bit_are_scales(backend):
+    """They end steps; of an inner level they shift elements inside a step."""
+    level = Level(block(4), SCHEMES["mx4"].levels[1].format, "floor")
+    scheme = Scheme("one-bit", (FORMATS["e2m1"],), (level,), "a test")
+    rng = generator("one-bit scales")
+    a, b = (random_array(rng, scheme, 6, 32, "any") for _ in range(2))
+    for text in ("aligned:2", "fused:3", "float32"):
+        backend.check_product(a, b, text, np.zeros((6, 6), np.float32))
 
 
 # Weight-only ------------------------------------------------------------------------------------

@@ -377,7 +377,7 @@ def row_of(array, i: int) -> Row:
                 stored_scale(lev.format.name, at(array.scales[0], 0, k)) for k in range(columns)
             ]
             region_cuts |= starts
-        elif lev.format.name != "e1m0":
+        elif lev.format.name != "e1m0" or index == 0:
             cuts |= starts
     for k in range(columns):
         chosen = 0 if array.selectors is None else int(at(array.selectors, -1, k))

@@ -132,8 +132,9 @@ def int4_alone(weight: NDArray, scale: NDArray, scale_2: NDArray | None) -> Scal
 
 def holds_pairs_of_rows(weight: NDArray, scale: NDArray) -> bool:
     """Whether bytes hold the codes of two rows, as float scales for twice the rows tell."""
-    rows = (*weight.shape[:-2], 2 * weight.shape[-2]) if weight.ndim > 1 else ()
-    return weight.dtype == np.uint8 and scale.dtype in FLOATS and scale.shape[:-1] == rows
+    if weight.ndim < 2 or weight.dtype != np.uint8 or scale.dtype not in FLOATS:
+        return False
+    return scale.shape[:-1] == (*weight.shape[:-2], 2 * weight.shape[-2])
 
 
 def rows_or_tiles(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checkpoint_files import COLUMNS, ROWS, floats, fp8, make, random_bytes, read, words, write
-from mxdot.model.checkpoints import Checkpoint, gptq, nvfp4_packed, torchao_int4
+from mxdot.model.checkpoints import Checkpoint, gptq, int_quantized, nvfp4_packed, torchao_int4
 
 FP8 = {"w.weight": fp8(256, 384), "w.weight_scale": floats(2, 1, 3, 1)}
 PACKED = {
@@ -47,6 +47,28 @@ def named(kind, **options):
 def refused(path, message):
     with pytest.raises((TypeError, ValueError), match=f"^{re.escape(f'{path}: {message}')}"):
         Checkpoint(path)["w"]
+
+
+def test_groups_under_a_scale_of_zero_are_zeros():
+    """Under the least scale: the code 1 of E4M3, 2^-24 of float16; zero points are zero."""
+    packed = np.full((2, 16), 0x77, np.uint8)
+    e4m3 = np.array([[0, 0x38], [0x38, 0x38]], np.uint8).view(ml_dtypes.float8_e4m3fn)
+    nvfp4 = nvfp4_packed(packed, e4m3, np.float32(1))
+    assert nvfp4.scales[-1].tolist() == [[1, 0x38], [0x38, 0x38]]
+    weight, zero_point = np.full((2, 8), 5, np.int8), np.full((2, 2), 3, np.int8)
+    half = np.array([[0, 1], [2, 0]], np.float16)
+    affine = int_quantized(weight, half, zero_point)
+    assert affine.scales[-1].tolist() == [[2.0**-24, 1], [2, 2.0**-24]]
+    assert affine.zero_points is not None
+    assert affine.zero_points.tolist() == [[0, 3], [3, 0]]
+    assert affine.dequantize().tolist() == [[0] * 4 + [2] * 4, [4] * 4 + [0] * 4]
+    assert not nvfp4.dequantize()[0, :16].any()
+    assert nvfp4.dequantize()[:, 16:].all()
+
+
+def test_a_vector_is_no_weight(tmp_path):
+    path = file(tmp_path, {"w.weight": ("U8", random_bytes(ROWS)), "w.weight_scale": floats(ROWS)})
+    assert not Checkpoint(path).layouts
 
 
 def test_torchao_names_the_class(tmp_path):

@@ -18,6 +18,7 @@ from mxdot.model.units.matmul.layout import (
     unpack_c,
 )
 from mxdot.model.units.matmul.registers import REGISTERS, constants, fields, word
+from mxdot.model.units.matmul.widths import check_array
 
 DOT = DotConfig("e4m3", lanes=4)
 WIDE = DotConfig("e4m3", lanes=128)
@@ -103,6 +104,31 @@ def test_the_arguments_make_the_same_unit():
 def test_refused(arguments, message):
     with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}$"):
         MatmulConfig(**arguments)
+
+
+@pytest.mark.parametrize("interleave", [1, 2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("stages", [3, 5, 8])
+def test_a_last_group_keeps_the_loop_busy_where_there_is_room(stages, interleave):
+    """As large as groups can be with that: with one tile more each, the last may be too small."""
+    dot = DotConfig("e4m3", 4, "aligned:13", stages, interleave=interleave)
+    config = MatmulConfig(dot, rows=2, columns=1, depth=4)
+    rows = [config.groups(tiles) for tiles in range(interleave, 8 * interleave)]
+    assert [sum(row) for row in rows] == [*range(interleave, 8 * interleave)]
+    assert {size for row in rows for size in row[:-1]} <= {config.group}
+    last = [row[-1] for row in rows]
+    assert max(last) == interleave
+    if interleave >= 2 * dot.interval - 1:
+        assert min(last) == dot.interval
+    else:
+        assert config.group == min(interleave, dot.interval)
+
+
+def test_beats_of_c_have_room_beside_those_of_b():
+    """7252 bytes of B, one of A and one of C: one more than 7253, and no byte of C."""
+    sizes = {"record_a": 37, "record_b": 37, "out_bits": 32}
+    check_array(1, 196, **sizes, c_bits=0)
+    with pytest.raises(ValueError, match=r"^columns must be from 1 to 195, not 196$"):
+        check_array(1, 196, **sizes, c_bits=32)
 
 
 def test_tiles():
@@ -287,6 +313,7 @@ def test_no_two_fields_share_a_bit_and_no_two_registers_a_word():
     assert all(offset % 4 == 0 and offset < 256 for offset in offsets)
     for register in REGISTERS.values():
         masks = [field.mask for field in register.fields]
+        assert all(masks)
         assert sum(masks) == np.bitwise_or.reduce(masks)
         assert sum(masks) < 2**32
 

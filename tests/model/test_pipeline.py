@@ -10,6 +10,7 @@ from mxdot.model import (
     PRESETS,
     DotConfig,
     DotQuantizeConfig,
+    QuantizeConfig,
     accumulator,
     format_pairs,
 )
@@ -57,6 +58,13 @@ def test_every_number_of_stages(text, lanes, out):
         speeds.append(slowest(pipeline))
     assert speeds == sorted(speeds, reverse=True)
     assert speeds[-1] == max(s.delay for s in parts)
+
+
+@pytest.mark.parametrize(("fmt", "digits"), [("e2m1", 3), ("e4m3", 5), ("int4", 4)])
+def test_digits_of_a_quotient(fmt, digits):
+    """Those of the significand, and one that decides the rounding."""
+    parts = QuantizeConfig(fmt, 16, scales="e4m3").pipeline.sections
+    assert [p.number for p in parts if p.kind == "divide"] == [*range(1, digits + 1)]
 
 
 def check_running_value(parts):

@@ -87,7 +87,7 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 		$(if $(value SEED),--seed $(call quoted,SEED)) $(CHECK_FLAGS)
 
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
-STEPS := test-full test-compare figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
+STEPS := test-full test-compare test-gpu figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced soak-random
 verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
@@ -102,7 +102,7 @@ EVIDENCE = @$(BIN)/python tools/evidence.py step $(@:verify-%=%) $(MAKE)
 .PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
 verify-test-full:
 	$(EVIDENCE) test FULL=1
-verify-test-compare verify-formal verify-coverage verify-faults verify-soak verify-fuzz:
+verify-test-compare verify-test-gpu verify-formal verify-coverage verify-faults verify-soak verify-fuzz:
 	$(EVIDENCE) $(@:verify-%=%)
 verify-figures:
 	@$(MAKE) figures ARGS=--check

@@ -138,7 +138,7 @@ def integer_dot(
         if out.rescale == SHIFT
         else FixedRescale(given["multiplier"], given["shift"])
     )
-    result = requantize_traced(register, rescale, out.format, zero_point=given.get("zero_out", 0))
+    result = requantize_traced(register, rescale, out.format, zero_point=given["zero_out"])
     record.inexact |= result.inexact
     record.overflow |= result.clipped
     return record.trace(result.integers)

@@ -1,6 +1,7 @@
 """Settings and fixtures shared by all tests."""
 
 import gc
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -14,9 +15,17 @@ hypothesis.settings.load_profile("mxdot")
 gc.set_threshold(6_000_000, 20, 50)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests that build simulations first: they take longest, and short ones are left for the
-    end of a run, when workers would wait for each other."""
+    """Mark slow cases of tests. Run tests that build simulations first: they take longest, and
+    short ones are left for the end of a run, when workers would wait for each other."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("slow_except"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % mark.args[0]:
+                item.add_marker("slow")
+            cases[test] += 1
     items.sort(key=lambda item: "simulation_dir" not in getattr(item, "fixturenames", ()))
     gc.freeze()  # the items stay
 

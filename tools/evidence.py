@@ -67,6 +67,9 @@ STEPS = {
         "make test-compare",
         MODEL,
     ),
+    "test-gpu": Step(
+        "PyTorch and Triton, on a CPU", "golden model", "make test-gpu", (*MODEL, "nn", "gpu")
+    ),
     "formal": Step(
         "claims for all inputs", "plain arithmetic, proved by ABC", "make formal", SOURCES["proof"]
     ),

@@ -38,9 +38,9 @@ class ScaleRule:
 
     name: str
     function: Function
-    powers: bool
-    candidates: int
-    error: str
+    powers: bool = False
+    candidates: int = 1
+    error: str = ERRORS[0]
 
     def __call__(self, amax: Array, room: Array, element: ElementFormat) -> tuple[Array, ...]:
         """The candidates."""

@@ -33,7 +33,7 @@ def check(cases, accumulator):
     check_cases(cases, accumulator, DEVICE, "triton")
 
 
-@pytest.mark.slow
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("accumulator", ACCUMULATORS)
 def test_random_products(accumulator):
     rng = generator("kernels", accumulator)
@@ -62,7 +62,7 @@ def test_other_elements(accumulator):
         check(random_cases(rng, pair, 12, 2, 32), accumulator)
 
 
-@pytest.mark.slow
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize(
     "accumulator", ["aligned:13", "aligned:64", "rvbna:2", "rvbna:32:30", "fused:25", "hopper-bf16"]
 )

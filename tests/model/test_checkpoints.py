@@ -50,7 +50,7 @@ def refused(path, message):
 
 
 def test_groups_under_a_scale_of_zero_are_zeros():
-    """Under the least scale: the code 1 of E4M3, 2^-24 of float16; zero points are zero."""
+    """The scale is the least of its format; codes and zero points are zero."""
     packed = np.full((2, 16), 0x77, np.uint8)
     e4m3 = np.array([[0, 0x38], [0x38, 0x38]], np.uint8).view(ml_dtypes.float8_e4m3fn)
     nvfp4 = nvfp4_packed(packed, e4m3, np.float32(1))

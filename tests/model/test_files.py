@@ -1,5 +1,4 @@
-"""Files that are none, and files that would fill the memory: refused at once, in one line; files of
-plugins."""
+"""Files that are none, and files that would fill the memory: refused at once, in one line."""
 
 import io
 import os
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from fuzz import refusal
-from mxdot.model import files, plugins
+from mxdot.model import files
 from mxdot.model.files import ROOM, opened, read_array
 from mxdot.model.schemes import load as load_scheme
 from mxdot.sim.dot.vectors import load as load_vectors
@@ -141,15 +140,3 @@ def test_a_limit_of_the_caller(tmp_path):
         opened(tmp_path / "x.npz", 100_000),
     ):
         pass
-
-
-def test_files_of_plugins(tmp_path, monkeypatch):
-    """Those of a module's folder; a folder without __init__.py is a package without a file."""
-    (tmp_path / "space").mkdir()
-    for name in ("mine.py", "helper.py", "space/part.py"):
-        (tmp_path / name).touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(plugins.VARIABLE, "mine, space")
-    assert plugins.plugin_files() == [tmp_path / "helper.py", tmp_path / "mine.py"]
-    monkeypatch.setenv(plugins.VARIABLE, "space.part")
-    assert plugins.plugin_files() == [tmp_path / "space" / "part.py"]

@@ -109,7 +109,7 @@ def test_refused(arguments, message):
 @pytest.mark.parametrize("interleave", [1, 2, 3, 4, 5, 8, 16])
 @pytest.mark.parametrize("stages", [3, 5, 8])
 def test_a_last_group_keeps_the_loop_busy_where_there_is_room(stages, interleave):
-    """As large as groups can be with that: with one tile more each, the last may be too small."""
+    """Groups are as large as they can be while the last one still fills the loop."""
     dot = DotConfig("e4m3", 4, "aligned:13", stages, interleave=interleave)
     config = MatmulConfig(dot, rows=2, columns=1, depth=4)
     rows = [config.groups(tiles) for tiles in range(interleave, 8 * interleave)]
@@ -124,7 +124,7 @@ def test_a_last_group_keeps_the_loop_busy_where_there_is_room(stages, interleave
 
 
 def test_beats_of_c_have_room_beside_those_of_b():
-    """7252 bytes of B, one of A and one of C: one more than 7253, and no byte of C."""
+    """196 columns need 7252 bytes of B and one each of A and C; the limit is 7253."""
     sizes = {"record_a": 37, "record_b": 37, "out_bits": 32}
     check_array(1, 196, **sizes, c_bits=0)
     with pytest.raises(ValueError, match=r"^columns must be from 1 to 195, not 196$"):

@@ -37,6 +37,7 @@ from mxdot.model.schemes import (
     Level,
     PowerFormat,
     ScaledArray,
+    ScaleRule,
     Scheme,
     block,
     register_scale_rule,
@@ -377,7 +378,8 @@ def test_rules_of_users():
     with refused("function of rule no must be callable, not 3", TypeError):
         register_scale_rule("no", 3)  # type: ignore[arg-type]
     two = register_scale_rule("two", lambda amax, room, element: (amax, amax, amax), candidates=2)
-    assert two.error == "squared"
+    assert two == ScaleRule("two", two.function, False, 2, "squared")
+    assert ScaleRule("up", up) == ScaleRule("up", up, False, 1, "squared")
     with refused("rule two must return 2 arrays of shape (1, 1), not of [(1, 1), (1, 1), (1, 1)]"):
         level = Level(block(2), FLOAT32, "two")
         schemes.quantize(np.ones((1, 2), "f4"), Scheme("two", (E4M3,), (level,), "a test"))

@@ -6,15 +6,12 @@ import pytest
 
 from compare import some
 from mxdot.model import (
-    MACHINES,
     PRESETS,
     DotConfig,
     DotQuantizeConfig,
     QuantizeConfig,
     accumulator,
-    format_pairs,
 )
-from mxdot.model.accumulators.chains import ChainMachine
 from mxdot.model.pipeline.placement import Pipeline, Section, cut_finer, place, stage_limits
 
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS)
@@ -62,33 +59,9 @@ def test_every_number_of_stages(text, lanes, out):
 
 @pytest.mark.parametrize(("fmt", "digits"), [("e2m1", 3), ("e4m3", 5), ("int4", 4)])
 def test_digits_of_a_quotient(fmt, digits):
-    """Those of the significand, and one that decides the rounding."""
+    """One for each bit of the significand, and one that decides the rounding."""
     parts = QuantizeConfig(fmt, 16, scales="e4m3").pipeline.sections
     assert [p.number for p in parts if p.kind == "divide"] == [*range(1, digits + 1)]
-
-
-def check_running_value(parts):
-    """It waits where its way round ends; a partial sum that each block promotes has none."""
-    loop = [i for i, part in enumerate(parts) if part.loop]
-    promoted = [i for i, part in enumerate(parts) if part.kind == "promote"]
-    assert loop == list(range(loop[0], loop[-1] + 1)) if loop else promoted
-    last = loop or [i for i, part in enumerate(parts) if part.kind == "round"]
-    assert [i for i, part in enumerate(parts) if part.holds] == [last[-1], *promoted]
-
-
-@pytest.mark.parametrize("text", ACCUMULATORS)
-@pytest.mark.parametrize("lanes", LANES)
-def test_the_running_value_of_an_accumulator(text, lanes):
-    check_running_value(sections(text, min(lanes, PROMOTES.get(text) or lanes)))
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, m in MACHINES.items() if not isinstance(m, ChainMachine)]
-)
-def test_the_running_value_of_a_machine(name):
-    machine = MACHINES[name]
-    formats = tuple(format_pairs(machine.operands[0])[:1])
-    check_running_value(DotConfig(formats, accumulator=name, **machine.own_unit).pipeline.sections)
 
 
 @pytest.mark.parametrize("text", ACCUMULATORS)

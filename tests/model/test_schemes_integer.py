@@ -35,7 +35,7 @@ FULL4 = Scheme("full4", (INT4_FULL,), (FLOAT,), "a test")
 
 @pytest.mark.parametrize("columns", [4095, 4097, 8191])
 def test_products_of_wide_factors(columns):
-    """Of 25 bits, cut into digits of 16: more than 4096 of the largest leave float64."""
+    """25-bit factors in 16-bit digits: sums of more than 4096 of the largest leave float64."""
     rng = generator("wide factors", columns)
     a, b = (rng.integers(1 - 2**25, 2**25, (rows, columns)) for rows in (4, 3))
     a[0], a[1], b[0], b[1] = 2**25 - 1, 1 - 2**25, 2**25 - 1, 2**25 - 3

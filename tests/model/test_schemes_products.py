@@ -105,7 +105,7 @@ def test_steps_of_one_element(backend):
 
 
 def ties_and_one(rng, factor, count):
-    """Multiples of `factor`: ties of float32 between an even and an odd significand, and one."""
+    """Multiples of `factor` that lie one above a tie of float32 at an even significand."""
     tie, ulp = 2**32 + 1, 2**33
     least = -tie * pow(ulp, -1, factor) % factor
     quotients = least + factor * rng.integers(2**23 // factor + 1, 2**24 // factor - 1, 8 * count)
@@ -143,9 +143,9 @@ def test_one_unit_beside_a_tie_under_wide_scales(backend):
     backend.check_product(a, b, "exact", np.zeros((len(totals),) * 2, np.float32))
 
 
-@pytest.mark.contract("T3")
+@pytest.mark.contract("T3", "T4")
 def test_outermost_powers_of_one_bit_are_scales(backend):
-    """They end steps; of an inner level they shift elements inside a step."""
+    """Outermost scales end blocks; inner ones shift elements."""
     level = Level(block(4), SCHEMES["mx4"].levels[1].format, "floor")
     scheme = Scheme("one-bit", (FORMATS["e2m1"],), (level,), "a test")
     rng = generator("one-bit scales")
@@ -185,6 +185,11 @@ def test_a_product_beyond_float32_is_no_infinity(text):
     x[:, 0] = 2.0**100
     x[:, 1] = [0, -(2.0**100), -np.inf]
     assert matmul(x, coded, text)[:, 0].tolist() == [np.inf, 0, -np.inf]
+
+
+def test_a_row_that_is_longer_than_a_part_of_the_work():
+    weights = quantize(np.ones((1, 70016), np.float32), "mxfp8_e4m3")
+    assert matmul(np.ones((1, 70016), np.float32), weights, "exact").tolist() == [[70016]]
 
 
 def test_elements_of_a_scheme_are_flushed():

@@ -39,8 +39,9 @@ UNITS = {
 
 
 def sections(config: DotConfig) -> list[list[object]]:
-    """Each section's kind and number, its delay, and what stands in a register behind it."""
-    return [[s.kind, s.number, s.delay, s.bits] for s in config.pipeline.sections]
+    """Each section's kind and number, its delay, what stands in a register behind it, and whether
+    it is in the loop and holds the running value."""
+    return [[s.kind, s.number, s.delay, s.bits, s.loop, s.holds] for s in config.pipeline.sections]
 
 
 @pytest.mark.parametrize("name", UNITS)

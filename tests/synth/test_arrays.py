@@ -24,8 +24,6 @@ from mxdot.synth.arrays import (
 from mxdot.synth.fpga import DEVICES, FILL, Device
 from mxdot.synth.roofline import Job, full_width, peak
 
-pytestmark = pytest.mark.slow
-
 SMALL = MatmulConfig(DotConfig("e2m1", 4, "exact", 2, status=False), 1, 1, depth=4)
 GATES = Flow("gates", sections=False)
 OPTIONS = ["--format", "e2m1", "--lanes", "4", "--accumulator", "exact", "--stages", "2"]
@@ -46,6 +44,7 @@ def costs(cache):
 # Area ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_parts_make_the_whole(costs, cache):
     """A flattened design may share and simplify a little more."""
     cost = costs[3]
@@ -59,11 +58,13 @@ def test_the_parts_make_the_whole(costs, cache):
     assert cost.rest.extra["latches"] == 0
 
 
+@pytest.mark.slow
 def test_memories_are_counted_in_bits(costs):
     # Two rings of 2 x 4 steps: 2 rows of A, 3 columns of B, each 4 x 4 bits and a scale.
     assert costs[3].memory_bits == 8 * (2 + 3) * (4 * 4 + 8)
 
 
+@pytest.mark.slow
 def test_a_dot_unit_is_the_same_in_every_array(costs):
     assert len({cost.unit.area for cost in costs}) == 1
     assert costs[0].depth == max(costs[0].unit.depth or 0, costs[0].rest.depth or 0) > 0
@@ -109,6 +110,7 @@ def test_the_model_finds_what_made_the_areas():
     assert model.area(64, 32) == pytest.approx(64 * 32 * 1011 + 5000 + 300 * 64 + 70 * 32)
 
 
+@pytest.mark.slow
 def test_the_model_tells_how_far_off_it_is(costs):
     model = AreaModel.of(costs)
     for cost in costs:
@@ -142,6 +144,7 @@ def test_the_largest_array_that_fits(room):
 # FPGA ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_array_fills_the_device(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(16_000, 20, "router2"))
     seen = []
@@ -174,6 +177,7 @@ def test_multiplier_blocks_bound_an_array(cache, monkeypatch):
     assert all(flow.dsp for flow in flows)
 
 
+@pytest.mark.slow
 def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(8000, 20, "router2"))
     counted, flows = fit(SMALL, cache), []

@@ -27,8 +27,6 @@ from mxdot.synth.section_energy import by_section, flattened, section_of
 from mxdot.synth.static_timing import time_netlist
 from mxdot.util.yosys import Bit, Cell, Netlist
 
-pytestmark = pytest.mark.slow
-
 Cost3 = namedtuple("Cost3", "energy latency throughput")
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")
@@ -93,6 +91,7 @@ def test_circuits_without_one_clock(text, message, cache):
         activity(f"module m ({text} endmodule", "m", cache, 1)
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("config", [UNIT, INTEGER, MICRO, INTERLEAVED], ids=str)
 def test_netlist_computes_what_the_model_does(cache, config):
     """The gates after synthesis, fed with the regression's traffic, to the last bit and flag."""

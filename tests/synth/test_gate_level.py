@@ -19,8 +19,6 @@ from mxdot.synth.liberty_syntax import Function
 from mxdot.util.store import Outcome
 from mxdot.util.yosys import Bit, Cell, Netlist
 
-pytestmark = pytest.mark.slow
-
 DOT = DotConfig("e2m1", 4, "exact", 2)
 DOT_OF_ARRAY = replace(DOT, load_c=False)
 QUANTIZE = QuantizeConfig("e2m1", 4, stages=2)
@@ -45,6 +43,7 @@ def netlists(tmp_path_factory):
         yield
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize(
     "config",
     [DOT, QUANTIZE, DotQuantizeConfig(replace(DOT, status=False), "e2m1", 4)],
@@ -56,6 +55,7 @@ def test_a_unit_of_cells_passes_its_bench(config, tmp_path):
     assert result.compared >= 1000
 
 
+@pytest.mark.slow
 def test_of_a_large_array_the_dot_units_are_mapped(monkeypatch):
     monkeypatch.setattr("mxdot.sim.matmul.unit.LARGE", 2)
     config = MatmulConfig(DOT_OF_ARRAY, 2, 1, depth=4)

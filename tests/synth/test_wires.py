@@ -19,8 +19,6 @@ from mxdot.synth.scripts import Design
 from mxdot.synth.static_timing import time_netlist
 from mxdot.util.yosys import Bit, Cell, Netlist
 
-pytestmark = pytest.mark.slow
-
 ASAP7 = Flow.of_process("asap7", effort="area", sections=False)
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INV, DFF = "INVx1_ASAP7_75t_R", "DFFHQNx1_ASAP7_75t_R"

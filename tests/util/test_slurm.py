@@ -37,6 +37,7 @@ def test_every_task_has_one_outcome(tmp_path, local):
     assert list((tmp_path / "build" / "slurm").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_regression_brings_its_files_back(tmp_path, local, capsys):
     unit = Unit(DotConfig("e2m1", 4, "exact", stages=2), 100)
     settings = Settings(1, traffic=50, waves=True, directory=tmp_path / "sim")

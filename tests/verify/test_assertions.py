@@ -88,6 +88,7 @@ def refuted(name: str, fault: str, names: set[str], directory, monkeypatch) -> s
     return {cells[int(i)][-1].lstrip("\\").rpartition(".")[2] for i in outputs}
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize(
     ("name", "names"),
     [

@@ -23,8 +23,6 @@ from mxdot.verify.formal.engine import Verdict, decide, decide_first
 from mxdot.verify.formal.observer import ObservedUnit, component, cut
 from mxdot.verify.formal.values import FAR_BELOW
 
-pytestmark = pytest.mark.slow
-
 LIMIT = 120  # seconds
 CLAIMS = {claim.name: claim for claim in command.claims()}
 
@@ -70,6 +68,7 @@ SLOW = {
 """Kinds of claims that `make formal` alone proves; test_assertions.py has assertions."""
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("name", TRIED)
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):
     result = prove(CLAIMS[name], tmp_path, LIMIT)
@@ -176,6 +175,7 @@ def test_functions_of_one_lane_may_share_an_input(tmp_path):
     assert not linear.is_sum_of_lanes(netlist, words, lanes)
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize(("unit", "bug"), [("exact", False), ("exact", True), ("aligned13", True)])
 def test_a_case_of_a_loop(unit, bug, tmp_path):
     """Case of the nearest grids, one of all that `make formal` tries."""
@@ -185,6 +185,7 @@ def test_a_case_of_a_loop(unit, bug, tmp_path):
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
+@pytest.mark.slow
 def test_a_nan_code_that_is_left_out_is_found(tmp_path):
     """In the last case that `make formal` proves, of a c far above any sum."""
     claim = CLAIMS["loop:exact-e4m3"]
@@ -230,6 +231,7 @@ def test_results_as_json(limit, passed, monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "out/f.json"
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_run_goes_on(number, tmp_path):
     """Proved claims stay proved; `--fresh` begins anew, a dry run of it forgets nothing."""

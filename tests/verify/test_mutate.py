@@ -29,8 +29,6 @@ from mxdot.verify.mutate.flow import NoPipelineError
 from mxdot.verify.mutate.score import Fate, MutantOutcome, score
 from mxdot.verify.small_units import UNITS, Unit
 
-pytestmark = pytest.mark.slow
-
 LIMIT = 60  # seconds
 LIMITS = Limits(LIMIT, LIMIT)
 UNIT = Unit("small", QuantizeConfig("e2m1", 4, "bfloat16", stages=2), 1000, 2000)
@@ -84,6 +82,7 @@ def test_outputs_of_what_enters_are_alike_for_equal_mutants_alone(made, outcomes
     assert alike == {Fate.EQUIVALENT}
 
 
+@pytest.mark.slow
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
     """ABC finds each mutant that the bench kills to be another unit."""
     passed = UnitResult(UNIT.name, "", compared=1)
@@ -238,6 +237,7 @@ def counting():
     return design.Design(matmul, (mutant,), text, Path(), Path(), "aresetn")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verdict", "fate", "by"),
     [

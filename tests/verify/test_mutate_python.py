@@ -14,6 +14,10 @@ SOURCE = '''
 CHUNK = 2**16
 
 
+def _looks_up_once(x: int) -> bool:
+    return x + 1 > 2
+
+
 @overload
 def f(x: None, y: bool = False) -> None: ...
 def f(x: int | None = 3) -> int:

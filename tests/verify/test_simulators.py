@@ -30,8 +30,6 @@ from wrong_units import (
     wrong_verilog,
 )
 
-pytestmark = pytest.mark.slow
-
 SMALL = DotConfig("e2m1", 4, "exact", 2)
 
 
@@ -55,6 +53,7 @@ STATEFUL = [
 ]
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize(
     ("simulator", "config"),
     [
@@ -119,6 +118,7 @@ def test_records_that_cannot_be_read_are_an_error(tmp_path, monkeypatch):
         run(program, records, tmp_path / "results")
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("simulator", ["cxxrtl", "bitsliced"])
 @pytest.mark.parametrize(
     ("wrong", "message"),
@@ -157,6 +157,7 @@ def test_a_run_that_hangs_is_noticed_while_others_go_on(tmp_path):
     assert 50 <= int(cycles[1]) <= 100
 
 
+@pytest.mark.slow
 def test_a_program_cut_short_is_built_again_beside_its_run(tmp_path):
     """A run keeps the program that it has a name of its own for."""
     verilog, own = tmp_path / "unit.v", tmp_path / "run" / "sim"

@@ -29,8 +29,6 @@ from small_circuits import DESIGNS
 from verilog_bench import Around
 from verilog_text import KINDS, modules, ports
 
-pytestmark = pytest.mark.slow
-
 LIMIT = 600  # seconds
 SCRIPT = """
 read_rtlil own.il
@@ -122,6 +120,7 @@ def unit_is_same(name: str, text: str, directory: Path) -> bool:
     return is_same(unit, [signal for signal, _, _ in unit.ports], text, directory)
 
 
+@pytest.mark.slow_except(7)
 @pytest.mark.parametrize("name", UNITS)
 def test_units(name, tmp_path):
     assert unit_is_same(name, generate(UNITS[name]), tmp_path)

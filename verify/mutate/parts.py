@@ -223,6 +223,7 @@ PARTS = (
         "model-files",
         ("checkpoints", "files.py", "plugins.py", "schemes/files.py", "schemes/storage.py"),
         (
+            "model/test_plugins",
             "model/test_files",
             "model/test_checkpoints",
             "model/test_stored_formats",

@@ -331,7 +331,7 @@ def proofs(rows: Rows) -> str:
         bits = sorted(int(row["space"].partition("^")[2].split()[0]) for row in known.values())
         seconds = math.fsum(row["seconds"] for row in known.values())  # in any order
         when = _together(state("proof", name, row) for name, row in known.items())
-        count = f"{proved} of {len(known)}"
+        count = f"{proved}/{len(known)}"
         lines.append([says, count, f"2^{bits[0]} to 2^{bits[-1]}", duration(seconds), when])
     return markdown(["proved for all inputs", "rows", "inputs", "time", "when"], lines)
 
@@ -348,7 +348,7 @@ def mutants(rows: Rows) -> str:
     for name, row in _of(rows, "mutants").items():
         different = row["mutants"] - row["equal"]
         killed = different - row["survived"]
-        count = f"{killed} of {different}"
+        count = f"{killed}/{different}"
         lines.append([f"`{name}`", count, str(row["equal"]), state("mutants", name, row)])
     return markdown(["subject", "killed", "proved equal", "when"], lines)
 
@@ -357,7 +357,7 @@ def coverage(rows: Rows) -> str:
     """Points reached of those that no proof holds constant, by unit."""
     lines = []
     for name, row in _of(rows, "coverage").items():
-        pairs = [f"{row[kind][0]:,} of {row[kind][1]:,}" for kind in KINDS]
+        pairs = [f"{row[kind][0]:,}/{row[kind][1]:,}" for kind in KINDS]
         lines.append([f"`{name}`", *pairs, f"{row['reasons']:,}", state("coverage", name, row)])
     return markdown(["unit", "lines", "branches", "toggles", "with a reason", "when"], lines)
 

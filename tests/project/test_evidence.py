@@ -34,7 +34,7 @@ def test_a_step_keeps_its_results(kept, capsys):
     assert rows["step formal"]["result"] == "1 of 1 claims hold"
     assert "noise" in capsys.readouterr().out
     page = evidence.render("<!-- evidence: proofs -->\n<!-- end -->", rows)
-    assert "| 1 of 1 | 2^16 to 2^16 | 2 s |" in page
+    assert "| 1/1 | 2^16 to 2^16 | 2 s |" in page
     assert "older" not in page
 
 

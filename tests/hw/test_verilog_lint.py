@@ -19,6 +19,7 @@ from mxdot.hw import generate
 from mxdot.hw.verilog import default_top
 from mxdot.model import accumulator
 from mxdot.model.pipeline.delays import DELAYS
+from mxdot.model.pipeline.widths import Widths
 from mxdot.model.units import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig, UnitConfig
 from verilog_text import KINDS, QUICK, WAIVERS, check_lint, check_names, generated, warnings
 
@@ -26,7 +27,9 @@ CHAPTER = (Path(__file__).parents[2] / "docs" / "dot-unit.md").read_text(encodin
 MOST_LANES = 16 if FULL else 4
 MOST_REGISTER = 32
 """Bits of a `fixed` register."""
-COUNT = 3000 if FULL else 200
+MOST_SUM = 2**12 if FULL else 100
+"""Bits of a sum of products."""
+COUNT = 3000 if FULL else 400
 """Units drawn, to choose from."""
 STAGES = ("stages", "quantizer_stages")
 
@@ -97,7 +100,9 @@ def small(config: Any) -> bool:
         return False
     dot = config if isinstance(config, DotConfig) else config.dot
     register = dot.accumulator.register
-    return dot.lanes <= MOST_LANES and (register is None or register.width <= MOST_REGISTER)
+    if register is not None and register.width > MOST_REGISTER:
+        return False
+    return dot.lanes <= MOST_LANES and Widths(dot).total_bits <= MOST_SUM
 
 
 def options(config: UnitConfig) -> set[tuple[str, object]]:

@@ -34,7 +34,8 @@ def make(tmp_path):
     (tmp_path / "bin").symlink_to(tmp_path)
 
     def make(target, **values):
-        overrides = {"BIN": tmp_path, "REAL_VENV": tmp_path, **places, **values}
+        venvs = {"BIN": tmp_path, "REAL_VENV": tmp_path, "GPU_VENV": tmp_path}
+        overrides = {**venvs, **places, **values}
         words = [f"{name}={value}" for name, value in overrides.items()]
         command = ["make", "--no-print-directory", "-C", str(ROOT), target, *words]
         path = f"{tmp_path}:/usr/bin:/bin"

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from compare import some
 from here import HERE, share_builds
 from mxdot.model import DotConfig
 from mxdot.sim.engine import regression
@@ -60,7 +61,7 @@ def names(directory: Path) -> list[str]:
     return [case.get("name", "") for case in cases]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", some([signal.SIGKILL, signal.SIGTERM], 2))
 def test_a_killed_run_goes_on(tmp_path, simulation_dir, number, capsys, monkeypatch):
     directory = tmp_path / "sim"
     share_builds(directory, simulation_dir / "runs")

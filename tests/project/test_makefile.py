@@ -34,8 +34,7 @@ def make(tmp_path):
     (tmp_path / "bin").symlink_to(tmp_path)
 
     def make(target, **values):
-        venvs = {"BIN": tmp_path, "REAL_VENV": tmp_path, "GPU_VENV": tmp_path}
-        overrides = {**venvs, **places, **values}
+        overrides = {"BIN": tmp_path, "REAL_VENV": tmp_path, **places, **values}
         words = [f"{name}={value}" for name, value in overrides.items()]
         command = ["make", "--no-print-directory", "-C", str(ROOT), target, *words]
         path = f"{tmp_path}:/usr/bin:/bin"
@@ -106,7 +105,7 @@ def test_the_python_and_pytorch_of_environments(make, tmp_path, value):
     assert words == ["tools/venv_gpu.sh", "none", value, value]
 
 
-def test_steps_of_verify(make):
+def test_steps_of_verify(make, tmp_path):
     (words, _), (last, _) = make("verify", HOURS="3", MINUTES="7")
     assert words[:2] == ["tools/verify.py", "make"]
     assert last == ["tools/evidence.py"]
@@ -115,7 +114,7 @@ def test_steps_of_verify(make):
     assert words[-8:] == [*hours, "fuzz", "MINUTES=7"]
     for step in words[2:]:
         if "=" not in step:
-            make(f"verify-{step}", HOURS="3", MINUTES="7")
+            make(f"verify-{step}", HOURS="3", MINUTES="7", GPU_VENV=tmp_path)
     seen = make("verify-formal")
     assert ["sim", "soak", "--hours", "3"] in [words for words, _ in seen]
     assert ["sim", "soak", "--hours", "3", "--simulator", "bitsliced"] in [

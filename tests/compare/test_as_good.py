@@ -74,6 +74,7 @@ def test_a_dry_run_counts_the_units_that_may_follow_as_compare_does(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_what_comes_with_the_package_takes_no_time(tmp_path):
     lists = replace(processes(1), only_lists=True)
     with pytest.raises(DryRun) as plan:

@@ -157,6 +157,7 @@ def measure(verilog: str, top: str, flow, **options) -> Record:
     return Record({"area": area, "unit": "NAND2", "nand2": area})
 
 
+@pytest.mark.slow
 def test_no_answer_of_the_study_of_widths_lies_at_the_end_of_its_sweep(default):
     assert {(answer.format, answer.data) for answer in default} == {
         (fmt, data) for fmt in ("e4m3", "e5m2", "int8") for data in ("normal", "outliers", "real")

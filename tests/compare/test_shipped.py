@@ -105,6 +105,7 @@ def test_what_is_kept_already_stays(task, record, tmp_path):
     assert store.get(task.key) == own
 
 
+@pytest.mark.slow
 def test_a_result_drawn_at_random_is_measured_again(tmp_path):
     """Another seed, MXDOT_SEED, draws another one."""
     record = generator("shipped").choice(np.array(shipped.records()))

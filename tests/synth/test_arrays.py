@@ -248,6 +248,7 @@ def test_blocks_at_an_interval_lower_the_roof():
 # Command line -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_table_and_plots(cache, tmp_path, capsys):
     sizes = ["--sizes", "1x1,1x2,2x1,2x3,3x2", "--shape", "8,8,64", "--cache", str(cache)]
     assert main(["array", *OPTIONS, *sizes, "-o", str(tmp_path)]) == 0

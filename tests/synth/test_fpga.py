@@ -17,6 +17,7 @@ endmodule
 """
 
 
+@pytest.mark.slow
 def test_xilinx(tmp_path):
     with_dsp = measure(PRODUCT, "top", Flow("xilinx"), cache_dir=tmp_path)
     without = measure(PRODUCT, "top", Flow("xilinx", dsp=False, sections=True), cache_dir=tmp_path)
@@ -31,6 +32,7 @@ def test_xilinx(tmp_path):
     assert without.extra["stage_flipflops"] == {"multiply": 24, "(top)": 24}
 
 
+@pytest.mark.slow
 def test_ecp5_is_placed_and_routed(tmp_path):
     found = measure(PRODUCT, "top", Flow("ecp5", dsp=False), cache_dir=tmp_path)
     assert (found.unit, found.flipflops) == ("LUT4", 48)

@@ -113,6 +113,7 @@ def test_wires_load_nets_and_leave_areas(cache):
     assert loads[1][net][0] - loads[0][net][0] == pytest.approx(0.173 * length)
 
 
+@pytest.mark.slow
 def test_energy_with_wires(cache):
     work = {"streams": 4, "cycles": 12, "sections": True}
     flow = replace(ASAP7, wires="model")

@@ -24,6 +24,7 @@ def local(tmp_path, monkeypatch):
     return slurm("partition=none,timeout_min=5", 2, cluster="local")
 
 
+@pytest.mark.slow
 def test_every_task_has_one_outcome(tmp_path, local):
     log = tmp_path / "log"
     faults = {"good": "", "bad": "raise", "dies": "die", "last": ""}

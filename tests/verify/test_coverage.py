@@ -233,6 +233,7 @@ def test_reasons_of_a_line():
     assert ([*with_reason], left) == ([points[1]], [points[0]])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulation_dir")
 def test_a_unit_is_closed(tmp_path, monkeypatch, capsys):
     """Simulated whole: no hole without a reason, no reason without a hole; once."""

@@ -275,6 +275,7 @@ def test_a_row_about_another_module_is_not_asked(counting, tmp_path):
     assert rows.killer(counting, top, tmp_path, LIMIT) is None
 
 
+@pytest.mark.slow
 def test_a_row_about_a_whole_unit_speaks_of_modules_around_its_array(counting, tmp_path):
     """An error that is raised while the beat still waits."""
     config, top = counting.unit.config, default_top(counting.unit.config)

@@ -96,6 +96,7 @@ def test_wider_products_are_left_to_pytorch(pair, accumulator, message):
         check(random_cases(generator("wider"), pair, 2, 1, 32), accumulator)
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "hopper-promoted", "fixed:48:-20"])
 @pytest.mark.parametrize("block_size", [1, 4, 16, 33, 64, 128])
 def test_block_sizes(block_size, accumulator):

@@ -71,6 +71,7 @@ def test_every_scheme(name):
         check(x.reshape(2, 64, 256)[..., ::2], name)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("name", ["fp8_e4m3_row", "int8_channel", "nvfp4", "nvfp4_16x16"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_without_codes(name, dtype):

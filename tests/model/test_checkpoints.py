@@ -53,7 +53,7 @@ def test_groups_under_a_scale_of_zero_are_zeros():
     """The scale is the least of its format; codes and zero points are zero."""
     packed = np.full((2, 16), 0x77, np.uint8)
     e4m3 = np.array([[0, 0x38], [0x38, 0x38]], np.uint8).view(ml_dtypes.float8_e4m3fn)
-    nvfp4 = nvfp4_packed(packed, e4m3, np.float32(1))
+    nvfp4 = nvfp4_packed(packed, e4m3, np.ones((), np.float32))
     assert nvfp4.scales[-1].tolist() == [[1, 0x38], [0x38, 0x38]]
     weight, zero_point = np.full((2, 8), 5, np.int8), np.full((2, 2), 3, np.int8)
     half = np.array([[0, 1], [2, 0]], np.float16)

@@ -89,7 +89,7 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
 STEPS := test-full test-compare test-gpu figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced soak-random
-verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
+verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare and of the GPU path, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
 		$(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \

@@ -36,6 +36,7 @@ def test_accuracy_alone(folder, capsys):
     assert "3 of 3 results are there already" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_cost_and_an_extra_unit_through_the_same_flow(folder, capsys):
     (folder / "mac.v").write_text(
         "module mac #(parameter W = 4) (input clk, input [W-1:0] a, b, output reg [2*W-1:0] y);\n"
@@ -58,6 +59,7 @@ def test_cost_and_an_extra_unit_through_the_same_flow(folder, capsys):
     assert plain["command"] == "mxdot synth mac.v --top mac --parameter W=8 --flow gates"
 
 
+@pytest.mark.slow
 def test_the_command_below_the_table_repeats_the_netlist_at_a_clock(folder, capsys):
     words = ["--format", "e2m1", "--accumulator", "fixed:12:-2", "--lanes", "4", "--data", "none"]
     compare(*words, "--clock", "500MHz", "--process", "asap7", "--no-energy", "--jobs", "1")

@@ -81,6 +81,7 @@ for fmt, rule in (("e4m3", "nearest:6"), ("int8", "nearest:4"), ("bf16", "neares
 
 
 @pytest.mark.parametrize("executor", [pytest.param("triton", marks=for_kernels)])
+@pytest.mark.slow
 def test_the_accumulator_of_the_page(executor, tmp_path):
     """The one that docs/architecture.md adds, in PyTorch and in Triton."""
     for name, text in files("architecture.md").items():

@@ -80,6 +80,7 @@ def test_quantise_calls_in_turn(executor):
 
 
 @pytest.mark.parametrize("executor", ["torch", KERNELS])
+@pytest.mark.slow
 def test_product_calls_in_turn(executor):
     rng = generator("small products", executor)
     device = DEVICE if executor == "triton" else "cpu"

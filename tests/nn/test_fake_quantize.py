@@ -94,6 +94,7 @@ def test_every_format_compiles_to_its_own_graph(rule):
 
 
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # PyTorch's own
+@pytest.mark.slow
 def test_compiled_code_gives_the_same_bits():
     """With the default compiler, which generates code of its own."""
     torch.compiler.reset()

@@ -108,6 +108,7 @@ def test_the_schedule():
     assert train_lm._schedule(999, long) == pytest.approx(train_lm.LEAST_RATE, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_command_line_and_report(tmp_path):
     names = ["bfloat16", "mxfp8"]
     command = [sys.executable, str(EXAMPLES / "train_lm.py"), "--out", str(tmp_path), *SMALL]
@@ -338,6 +339,7 @@ def test_the_task_is_learned_and_repeats():
     assert right > 0.6 > 0.3 > before[1]
 
 
+@pytest.mark.slow
 def test_every_recipe_trains_is_loaded_and_served(tmp_path, capfd):
     """By the command, whose other process ends with an error where a bit differs."""
     assert recipes.main(["--steps", "12", "--out", str(tmp_path)]) == 0

@@ -15,6 +15,7 @@ every_worker = pytest.mark.parametrize(
 
 
 @every_worker
+@pytest.mark.slow_except(3)
 def test_gloo_on_two_processes(worker):
     run_ranks(worker, "gloo", 2)
 

@@ -74,6 +74,7 @@ def test_floats_of_one_layer_at_a_time():
     assert floats.most_floats == LAYERS * one
 
 
+@pytest.mark.slow
 def test_a_fresh_process_loads_what_was_saved(tmp_path):
     recipe = "Recipe('e2m1', gradient=None)"
     make = f"""

@@ -12,6 +12,7 @@ from mxdot.synth.area_report import LANES, ProductsOnly, clocked, entries, main,
 
 
 @pytest.mark.parametrize("fmt", ["e4m3", "int8", "e2m1"])
+@pytest.mark.slow
 def test_products_are_summed_exactly(fmt):
     design = ProductsOnly(fmt)
     bits, lsb = MX_FORMATS[fmt].bits, Widths(design.config).lsb
@@ -76,6 +77,7 @@ def test_no_such_row(capsys):
     assert capsys.readouterr().err == message
 
 
+@pytest.mark.slow
 def test_balanced_lies_between(tmp_path):
     text = ProductsOnly("e2m1").verilog()
     area = {}

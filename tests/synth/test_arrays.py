@@ -197,6 +197,7 @@ def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     assert found.products_per_second == found.cost.products * 20e6
 
 
+@pytest.mark.slow
 def test_counting_places_nothing(cache):
     text = generate(SMALL.dot, "u")
     counted = measure(text, "u", Flow("ecp5", place=False, sections=False), cache_dir=cache)

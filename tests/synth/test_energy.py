@@ -187,6 +187,7 @@ def test_gates_keep_a_waiting_unit_still(cache):
     assert gated.milliwatts == pytest.approx(plain.milliwatts, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_slower_clock_leaks_longer_and_takes_less_power(cache):
     fast = energy(UNIT, FLOW, cache_dir=cache, **WORK)
     assert fast.clock_ps is not None
@@ -302,6 +303,7 @@ def test_energy_needs_cells(cache):
 COMMAND = ("energy", "--format", "e2m1", "--accumulator", "aligned:6", "--lanes", "4")
 
 
+@pytest.mark.slow
 def test_the_command_says_what_a_product_costs(cache, capsys, tmp_path):
     words = [*COMMAND, "--process", "ihp", "--effort", "area", "--cache", str(cache)]
     file = tmp_path / "unit.py"

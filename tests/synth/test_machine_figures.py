@@ -30,6 +30,7 @@ def test_every_machine_has_its_unit(rows):
         assert abs(whole / lanes - one) <= 1
 
 
+@pytest.mark.slow
 def test_an_area_is_what_synthesis_gives(rows, tmp_path):
     row = rows["volta"]
     expected = [row["unit"], row["NAND2"], row["NAND2 a lane"]]

@@ -90,6 +90,7 @@ def test_units_of_a_micrometre(library):
     assert sky130.delay(10.0, 1, 1e-3, 0.0) == pytest.approx(8.93e-3 * (1.72 + 1) * 1e-3)  # ns
 
 
+@pytest.mark.slow
 def test_wires_load_nets_and_leave_areas(cache):
     text, top = generate(UNIT), "mxdot_dot"
     plain = measure(text, top, ASAP7, cache_dir=cache)
@@ -124,6 +125,7 @@ def test_energy_with_wires(cache):
     assert wired.sections["align"] > plain.sections["align"]
 
 
+@pytest.mark.slow
 def test_an_energy_of_other_wires_is_another(cache, monkeypatch):
     work = {"streams": 4, "cycles": 12, "clock_ps": 20_000.0, "cache_dir": cache}
     flow, process = replace(ASAP7, wires="model"), PROCESSES["asap7"]
@@ -225,6 +227,7 @@ def test_refused_in_one_line(options, message, tmp_path, monkeypatch, capsys):
     assert message in line
 
 
+@pytest.mark.slow
 def test_the_result_names_its_wires(cache, tmp_path, capsys):
     (tmp_path / "m.v").write_text(generate(UNIT))
     words = ["synth", str(tmp_path / "m.v"), "--top", "mxdot_dot", "--process", "asap7"]

@@ -70,6 +70,7 @@ def cluster(tmp_path):
     cluster.close()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(tmp_path, cluster):
     address = cluster.address()
     backend = dask(address)

@@ -42,6 +42,7 @@ def test_they_hold(name, tmp_path):
         ("dot-quantize", "out_scale_in_block"),
     ],
 )
+@pytest.mark.slow
 def test_x_of_products_that_did_not_begin_breaks_none(name, rule, tmp_path):
     """Registers without reset begin as X, which goes into results without a first block."""
     config, _ = formal.UNITS[name]
@@ -107,6 +108,7 @@ def test_each_one_bites(name, names, tmp_path, monkeypatch):
     assert not left
 
 
+@pytest.mark.slow
 def test_verilator_stops_at_a_broken_one(tmp_path, simulation_dir):
     """In `make sim` it ends the run, which names it; the unit without the fault passes."""
     config = DotConfig("e2m1", 4, "float32", 1)

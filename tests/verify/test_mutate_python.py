@@ -56,6 +56,7 @@ def test_names_that_are_left_out_exist():
         (("model/test_trace",), Fate.SURVIVED),
     ],
 )
+@pytest.mark.slow
 def test_a_mutant_of_the_model(tests, fate):
     part = parts.Part("rules", ("schemes/rules.py",), tests)
     (mutant,) = parts.mutants(part, 1, 1)

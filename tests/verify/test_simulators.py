@@ -76,6 +76,7 @@ def test_a_unit_whose_items_share_state_is_not_dealt_to_many_runs(config, tmp_pa
         simulated("bitsliced", config, tmp_path)
 
 
+@pytest.mark.slow
 def test_processors_without_tables_of_three_inputs(tmp_path, monkeypatch):
     """Operations replace the instruction of AVX-512 on machines without it."""
     monkeypatch.setattr(bitsliced, "_FLAGS", (*bitsliced._FLAGS, "-mno-avx512f"))
@@ -104,6 +105,7 @@ def test_few_items_are_dealt_to_fewer_runs(count, tmp_path):
     assert (read_results(results)[:, 0].view(np.float32) == sums.astype(np.float32)).all()
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_read_are_an_error(tmp_path, monkeypatch):
     """A folder can be opened, and no byte of it can be read; a file, up to the fifth block."""
     verilog = tmp_path / "unit.v"

@@ -161,6 +161,7 @@ def test_a_register_in_parts_that_takes_one_operator(tmp_path):
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(" + ", " - "), (" & ", " | "), ("~|", "|")])
+@pytest.mark.slow_except(3)
 def test_a_wrong_operator_of_a_unit_is_found(right, wrong, tmp_path):
     text = without_remarks(generate(UNITS["aligned"]))
     assert right in text

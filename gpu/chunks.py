@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ..model.arrays import chunks
+
 CHUNK = {"cpu": 2**18, "cuda": 2**25}  # elements at once: a CPU's cache, a GPU's few GB
 
 
@@ -15,7 +17,4 @@ def chunk_size(device: torch.device) -> int:
 
 def split(rows: Tensor) -> Iterator[slice]:
     """Slices of the first axis of a 2-D tensor, each of a bounded number of elements."""
-    n, width = rows.shape
-    step = max(1, chunk_size(rows.device) // max(1, width))
-    for start in range(0, n, step):
-        yield slice(start, start + step)
+    return chunks(rows.shape[0], (chunk_size(rows.device), rows.shape[1]))

@@ -6,7 +6,7 @@ whoever passes a tensor has imported it.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,6 +135,15 @@ def axis_last(x: Array, axis: int) -> Array:
 def axis_back(x: Array, axis: int) -> Array:
     """The inverse of `axis_last`."""
     return x if axis in (-1, x.ndim - 1) else namespace(x).moveaxis(x, -1, axis)
+
+
+def chunks(rows: int, *limits: tuple[int, int]) -> Iterator[slice]:
+    """Slices of `rows` rows, of at least one each, so that temporaries stay small.
+
+    limits: pairs (elements at once, elements of a row).
+    """
+    step = max(1, min(most // max(1, width) for most, width in limits))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def at_least(x: Array, low: float) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known, warn_of_operands
+from .arrays import chunks
 from .blocks import running_value
 from .errors import choice
 from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
@@ -99,9 +100,9 @@ def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> Sca
 def check_scale_codes(name: str, array: MXArray, fmt: ScaleFormat) -> None:
     """ValueError, with the array's name, unless its scales are codes of `fmt`."""
     top = 2 ** block_scale_bits(fmt) - 1
-    largest = int(array.scales.max(initial=0))
-    if largest > top:
-        raise ValueError(f"scales of {name} must be {fmt} codes from 0 to {top}, not {largest}")
+    if (array.scales > top).any():
+        wrong = array.scales.max()
+        raise ValueError(f"scales of {name} must be {fmt} codes from 0 to {top}, not {wrong}")
 
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
@@ -129,7 +130,7 @@ def _flat(x: MXArray) -> tuple[NDArray, NDArray[np.uint8]]:
 
 def _shifts(x: MXArray, a: ArrayLike, b: ArrayLike) -> NDArray[np.int64]:
     """Micro-exponents of products (n, blocks, k), from those of both operands."""
-    if x.shape[-1] % 2 or x.block_size % 2:
+    if x.block_size % 2:
         raise ValueError(f"block_size must be even for micro-exponents, not {x.block_size}")
     shape = (*x.shape[:-1], x.shape[-1] // 2)
     total = np.zeros(shape, np.int64)
@@ -170,16 +171,16 @@ def by_codes(
     if order is not None:
         codes_a, codes_b = codes_a[..., order], codes_b[..., order]
         shifts = None if shifts is None else shifts[..., order]
-    chunk = max(1, min(CHUNK_STEP // terms, CHUNK_CODES // max(1, a.shape[-1])))
     parts = []
-    for i in range(0, max(c.size, 1), chunk):
-        at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
+    rows = list(chunks(c.size, (CHUNK_STEP, terms), (CHUNK_CODES, a.shape[-1])))
+    for part in rows or [slice(None)]:
+        at_a, at_b = rows_a[part], rows_b[part]
         codes = codes_a[at_a], codes_b[at_b]
         moved = None if shifts is None else shifts[at_a]
         scales = scales_a[at_a], scales_b[at_b]
         steps = CodeSteps(formats, *codes, *scales, sizes, moved, scale_format)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
-        result = rule.run(steps, c[i : i + chunk], record)
+        result = rule.run(steps, c[part], record)
         parts.append(record.trace(with_nan(result, rule)))
     if not trace:
         return np.concatenate([p.result for p in parts]).reshape(lead)

@@ -19,6 +19,7 @@ from .outputs import INTEGER_OUTPUTS, SCALE, SHIFT, IntegerOutput, convert_trace
 from .requantize import (
     HIGHEST,
     LARGEST_SHIFT,
+    LARGEST_SHIFT_ALONE,
     LOWEST,
     FixedRescale,
     ShiftRescale,
@@ -105,7 +106,7 @@ def integer_dot(
     out = config.out
     if not isinstance(out, IntegerOutput):
         raise ValueError(f"out must be that of an INT32 sum, not {out.name}")
-    format_a, format_b = config.formats[0]
+    ((format_a, format_b),) = config.formats
     shape = _check_codes(config, a, b)
     given = _check_inputs(config, dict(inputs or {}), shape)
     start = _full("c", integer_array("c", c, LOWEST, HIGHEST), shape[:1])
@@ -149,7 +150,7 @@ def _scaled(sums: Ints, scale: F32, out: FloatFormat, record: Recorder) -> Trace
     wide = sums.astype(np.float32)
     product = rescaled_floats(wide, scale)
     usual = np.isfinite(scale)
-    exact = wide.astype(np.float64) * np.where(usual, scale, 0)
+    exact = wide.astype(np.float64) * np.nan_to_num(scale)
     record.rounded(sums.astype(np.float64), wide, usual)
     record.rounded(exact, product, usual)
     assert FLOAT32.nan_code is not None
@@ -171,7 +172,7 @@ def _integers(fmt: ElementFormat, codes: NDArray[np.uint8]) -> Ints:
 
 def _check_codes(config: IntegerUnit, a: NDArray, b: NDArray) -> tuple[int, int]:
     """(n, blocks) of the codes."""
-    for name, codes, fmt in zip("ab", (a, b), config.formats[0], strict=True):
+    for name, codes, fmt in zip("ab", (a, b), *config.formats, strict=True):
         fmt.check(codes, name)
         if codes.ndim != 3 or codes.shape[2] != config.lanes:
             raise ValueError(f"{name} must be (n, blocks, {config.lanes}), not {codes.shape}")
@@ -202,14 +203,18 @@ def _check_inputs(
 
 def _limits(config: IntegerUnit, name: str) -> tuple[int, int]:
     """Least and largest value of an input."""
-    if name in ("zero_a", "zero_b"):
-        return operand_range(config.formats[0][("zero_a", "zero_b").index(name)])
+    out = config.out
+    assert isinstance(out, IntegerOutput)
+    zero_points = dict(zip(("zero_a", "zero_b"), *config.formats, strict=True))
+    if name in zero_points:
+        return operand_range(zero_points[name])
     if name == "zero_out":
-        fmt = config.out.format
-        assert isinstance(fmt, IntegerFormat)
-        return fmt.lowest, fmt.highest
+        assert isinstance(out.format, IntegerFormat)
+        return out.format.lowest, out.format.highest
+    if name == "shift":
+        return 0, LARGEST_SHIFT_ALONE if out.rescale == SHIFT else LARGEST_SHIFT
     bits = config.scale_bits if name.startswith("scale") else config.side_inputs[name]
-    return 0, min(2**bits - 1, LARGEST_SHIFT) if name == "shift" else 2**bits - 1
+    return 0, 2**bits - 1
 
 
 def _full(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:

@@ -91,7 +91,7 @@ def held_codes(x: Any, block_size: int, scale_format: ScaleFormat = E8M0) -> Any
     if fmt is None or not isinstance(x, np.ndarray):
         return x
     axis = check_axis(x.shape, -1)
-    shape = scale_shape(x.shape, axis, integer("block_size", block_size, 1, LARGEST_BLOCK))
+    shape = scale_shape(x.shape, axis, block_size)
     one = scale_format.encode(0 if isinstance(scale_format, PowerFormat) else np.float32(1))
     return MXArray(x, np.full(shape, one, np.uint8), fmt, block_size, axis)
 

@@ -57,7 +57,7 @@ def to_odd(total: Array, error: Array) -> Array:
     bits = view(total, "int64")
     inexact_even = (abs(error) > 0) & ((bits & 1) == 0)  # False for an error of NaN
     # The odd neighbour on the side of the error: away from zero where the signs agree.
-    away = (error > 0) == (total > 0)
+    away = xp.sign(error) == xp.sign(total)
     return view(bits + xp.where(inexact_even, xp.where(away, 1, -1), 0), "float64")
 
 

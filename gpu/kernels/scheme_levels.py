@@ -18,6 +18,7 @@ from torch import Tensor
 from ...model.formats import FLOAT32, FloatFormat
 from ...model.schemes.grouping import grid_shape
 from ...model.schemes.rules import AMAX
+from ...model.schemes.scales import is_float32
 from . import device
 from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import Codes, decode
@@ -54,8 +55,7 @@ def takes(request: "SchemeQuantization") -> bool:
     small = height * width <= TILE and width <= MOST_COLUMNS
     eight = isinstance(inner.format, FloatFormat) and inner.format.dtype == np.uint8
     last = request.axis in (-1, x.ndim - 1) and x.is_contiguous()
-    room = scheme.room(0, scheme.elements[0])
-    exact = np.float32(room) == room and room <= FLOAT32.largest_finite
+    exact = is_float32(scheme.room(0, scheme.elements[0]))
     fits = small and eight and last and exact and scheme.poisoned_level == 1
     return bool(fits and (request.rounding == "nearest_even" or _takes_words(request)))
 

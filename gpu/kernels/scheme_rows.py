@@ -7,7 +7,6 @@ makes scales and codes. A row stays in registers unless it is too long.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from ...model.formats import FLOAT32
 from ...model.schemes import Scheme
+from ...model.schemes.scales import is_float32
 from . import device
 from .arithmetic import INFINITY32
 from .decode import Codes
@@ -43,9 +43,7 @@ def takes(request: "SchemeQuantization") -> bool:
         return False
     if not (rows and is_plain(scheme) and last and x.is_contiguous()) or request.limits:
         return False
-    room = scheme.room(0, element)
-    exact = np.float32(room) == room and room <= FLOAT32.largest_finite
-    return bool(exact and x.shape[-1] >= SHORTEST)
+    return is_float32(scheme.room(0, element)) and x.shape[-1] >= SHORTEST
 
 
 def is_plain(scheme: Scheme) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, at_most, axis_last, cast, look_up
+from ..arrays import Array, at_most, axis_last, cast, chunks, look_up
 from ..blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ..errors import integer, integer_array
 from ..formats import (
@@ -367,9 +367,7 @@ def check_codes(
     if table.all() and largest == np.iinfo(scheme.code_dtype).max:
         return
     matrix = array.matrix(array.codes)
-    step = max(1, (chunk or CHECKED_AT_ONCE) // max(1, matrix.shape[1]))
-    for start in range(0, matrix.shape[0], step):
-        rows = slice(start, start + step)
+    for rows in chunks(matrix.shape[0], (chunk or CHECKED_AT_ONCE, matrix.shape[1])):
         codes = cast(matrix[rows], "int64")
         allowed = (codes <= largest) & array.elements(table, at_most(codes, largest), rows)
         if not allowed.all():

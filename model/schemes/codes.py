@@ -1,10 +1,8 @@
 """Codes of a matrix under its scales (section 6 of docs/numerics.md, steps 3 and 4)."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from ..arrays import Array, at_least, cast, exponent, known_none, namespace, power
+from ..arrays import Array, at_least, cast, chunks, exponent, known_none, namespace, power
 from ..formats import E8M0, IntegerFormat, PowerFormat
 from ..rounding import quotient
 from .grouping import Group, parts, spread
@@ -33,7 +31,7 @@ def codes_of(
     codes = xp.empty_like(matrix, dtype=getattr(xp, scheme.code_dtype.name))
     grid = choices[0].product.shape
     selectors = xp.empty_like(choices[0].product, dtype=xp.uint8) if len(choices) > 1 else None
-    for band in _slices(grid[0], max(1, chunk // max(1, group[0] * matrix.shape[1]))):
+    for band in chunks(grid[0], (chunk, group[0] * matrix.shape[1])):
         rows = slice(band.start * group[0], band.stop * group[0])
         with np.errstate(invalid="ignore"):  # a signalling NaN
             values = cast(parts(matrix[rows], group), "float64")
@@ -45,10 +43,6 @@ def codes_of(
             best = pick(coded, spread(selectors[band]))
         codes[rows] = best.reshape(codes[rows].shape)
     return codes, selectors
-
-
-def _slices(n: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def _encode(

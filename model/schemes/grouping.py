@@ -64,7 +64,7 @@ def group_in(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> 
     Raises ValueError if it does not divide the matrix, or crosses the array's axis before the last.
     """
     rows = granularity.rows
-    if rows is not None and rows > 1 and len(moved) > 2 and moved[-2] % rows:
+    if rows is not None and len(moved) > 2 and moved[-2] % rows:
         raise ValueError(
             f"row count must be a multiple of {rows} for {granularity}, not {moved[-2]}"
         )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import Accumulator, warn_of_operands
-from ..arrays import Array, namespace
+from ..arrays import Array, chunks, namespace
 from ..blocks import as_float32, running_value
 from ..formats import BF16, FLOAT32, FP16, PowerFormat
 from ..rounding import F32
@@ -102,9 +102,7 @@ def accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: F32) 
     a, b, cuts = in_steps(rule, a, b, blocks)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
     result = np.empty(c.size, np.float32)
-    chunk = max(1, CHUNK // longest)
-    for i in range(0, c.size, chunk):
-        part = slice(i, i + chunk)
+    for part in chunks(c.size, (CHUNK, longest)):
         steps = OperandSteps(a, b, cuts, rows_a[part], rows_b[part])
         record = Recorder((steps.n,), flags=False)
         result[part] = rule.run(steps, c.reshape(-1)[part], record)

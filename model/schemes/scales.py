@@ -69,8 +69,8 @@ def candidates(
         else:
             amax = _largest(matrix, group, bounds)
             room = scheme.room(i, element)
-            plain = product is None and bounds is None and level.rule == AMAX
-            if plain and level.format == FLOAT32 and _is_float32(room):
+            plain = product is None and level.rule == AMAX
+            if plain and level.format == FLOAT32 and is_float32(room):
                 level_scales = _float32_scale(cast(amax, "float32"), room)
             else:
                 level_scales, *others = _by_rule(amax, product, scheme, i, element)
@@ -88,8 +88,9 @@ def _times(product: Array | None, values: Array) -> Array:
     return values if product is None else product * values
 
 
-def _is_float32(x: float) -> bool:
-    return x <= FLOAT32.largest_finite and np.float32(x) == x
+def is_float32(x: float) -> bool:
+    """Whether a positive `x` is a finite float32."""
+    return x <= FLOAT32.largest_finite and float(np.float32(x)) == x
 
 
 def _float32_scale(amax: Array, room: float) -> Array:

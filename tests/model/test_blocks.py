@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mxdot.model import FORMATS, MXArray, quantize
+from mxdot.model import FORMATS, MXArray, quantize, unscaled
+from mxdot.model.arrays import chunks
 from rational import formats as rational_formats
 
 
@@ -16,7 +17,31 @@ def normal(*shape, seed=1):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.parametrize(
+    ("rows", "limits", "lengths"),
+    [
+        (5, [(8, 4)], [2, 2, 1]),
+        (4, [(8, 4)], [2, 2]),
+        (3, [(100, 4)], [3]),
+        (2, [(3, 4)], [1, 1]),
+        (2, [(8, 0)], [2]),
+        (4, [(8, 2), (9, 4)], [2, 2]),
+        (0, [(8, 4)], []),
+    ],
+)
+def test_chunks(rows, limits, lengths):
+    got = list(chunks(rows, *limits))
+    assert [part.stop - part.start for part in got] == lengths
+    assert [place for part in got for place in range(part.start, part.stop)] == list(range(rows))
+
+
 # Axes and padding -------------------------------------------------------------------------------
+
+
+def test_floats_without_scales_are_not_padded_unless_asked():
+    with pytest.raises(ValueError, match=r"^axis -1 must be a multiple of block_size 32 long"):
+        unscaled(normal(1, 33), "bf16")
+    assert unscaled(normal(1, 33), "bf16", pad=True).padding == 31
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])

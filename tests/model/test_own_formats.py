@@ -32,8 +32,10 @@ from mxdot.model import (
     schemes,
 )
 from mxdot.model.schemes import (
+    FLOAT16,
     FLOAT32,
     TENSOR,
+    Granularity,
     Level,
     PowerFormat,
     ScaledArray,
@@ -355,6 +357,40 @@ def test_four_over_six_takes_the_scale_that_errs_less():
 
 
 @pytest.mark.contract("S47")
+def test_four_over_six_under_a_scale_of_the_tensor():
+    levels = (Level(TENSOR, FLOAT32, "amax256"), Level(block(16), E4M3, "four_over_six"))
+    x = np.random.default_rng(10).standard_normal((64, 16)).astype(np.float32)
+    made = schemes.quantize(x, Scheme("t", (E2M1,), levels, "a test"))
+    tensor = float(made.scales[0].item())
+    tried = []
+    for reach in (6.0, 4.0):
+        s = E4M3.encode(np.abs(x).max(1).astype(np.float64) / (reach * tensor))
+        scale = tensor * E4M3.values[s][:, None]
+        codes = E2M1.encode(x / scale)
+        tried.append((np.abs(x - scale * E2M1.values[codes]).sum(1), s, codes))
+    (six, *first), (four, *second) = tried
+    for got, a, b in zip((made.scales[1][:, 0], made.codes), first, second, strict=True):
+        is_four = (four < six).reshape(-1, *[1] * (a.ndim - 1))
+        np.testing.assert_array_equal(got, np.where(is_four, b, a))
+    assert 0 < (four < six).sum() < 64
+
+
+@pytest.mark.contract("S15")
+def test_a_largest_value_beyond_24_bits():
+    """Scales of a row are divided by 32767 x 2^-15 x 65504: by 26 bits, which no float32 has."""
+    fmt = TableFormat("wide", (-0.5, 0.0, 0.5, 32767 / 32768))
+    rows = Granularity(1, None)
+    scheme = Scheme("w", (fmt,), (Level(rows, FLOAT32), Level(block(4), FLOAT16)), "a test")
+    x = np.random.default_rng(11).uniform(1, 2, (64, 8)).astype(np.float32)
+    outer = schemes.quantize(x, scheme).scales[0][:, 0]
+    for amax, got in zip(x.max(1), outer, strict=True):
+        exact = Fraction(float(amax)) / (Fraction(float(fmt.largest_finite)) * 65504)
+        near = [np.nextafter(got, np.float32(way)) for way in (0, 1)]
+        distances = [abs(Fraction(float(value)) - exact) for value in (got, *near)]
+        assert distances[0] < min(distances[1:])
+
+
+@pytest.mark.contract("S47")
 def test_a_scale_of_the_tensor_that_leaves_room_for_four_over_six():
     """A tensor's scale of A / (256 m), m the largest element, so that block scales reach 256."""
     outer = Level(TENSOR, FLOAT32, "amax256")
@@ -375,6 +411,8 @@ def test_rules_of_users():
     assert made.scales.tolist() == [[129], [130], [0]]
     with refused("name of a rule must be new, not 'floor'"):
         register_scale_rule("floor", up, powers=True)
+    with refused("candidates must be from 1 to "):
+        register_scale_rule("none", up, candidates=0)
     with refused("function of rule no must be callable, not 3", TypeError):
         register_scale_rule("no", 3)  # type: ignore[arg-type]
     two = register_scale_rule("two", lambda amax, room, element: (amax, amax, amax), candidates=2)

@@ -1,4 +1,4 @@
-"""Quotients and sums rounded to odd at 53 bits, against exact fractions."""
+"""Quotients and sums rounded to odd at 53 bits, products and their ranges: exact fractions."""
 
 from fractions import Fraction
 
@@ -7,8 +7,8 @@ import pytest
 
 from compare import generator
 from mxdot.model import FORMATS
-from mxdot.model.products import largest_magnitude
-from mxdot.model.rounding import add_to_odd, quotient
+from mxdot.model.products import Pair, largest_magnitude
+from mxdot.model.rounding import add_to_odd, quotient, two_product
 
 COUNT = 2000
 
@@ -42,6 +42,26 @@ def test_sums():
     for sign in (1, -1):
         want = [to_odd(Fraction(x) + sign * Fraction(y)) for x, y in zip(a, b, strict=True)]
         np.testing.assert_array_equal(add_to_odd(a, sign * b), want)
+
+
+def test_products():
+    a, b = operands("products")
+    product, error = two_product(a, b)
+    np.testing.assert_array_equal(product, a * b)
+    for each in zip(a, b, product, error, strict=True):
+        x, y, high, low = map(Fraction, each)
+        assert high + low == x * y, each
+
+
+SMALL = [fmt for fmt in FORMATS.values() if fmt.bits <= 8]
+
+
+@pytest.mark.parametrize("a", SMALL, ids=str)
+def test_least_and_largest_products(a):
+    for b in SMALL:
+        x, y = (fmt.values[np.isfinite(fmt.values)].astype(float) for fmt in (a, b))
+        products, pair = np.multiply.outer(x, y), Pair(a, b)
+        assert (pair.least, pair.largest) == (products.min(), products.max()), b
 
 
 @pytest.mark.parametrize("name", FORMATS)

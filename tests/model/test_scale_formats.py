@@ -118,12 +118,14 @@ def test_nvfp4_is_e2m1_under_e4m3(rule):
 
 A = MXArray(np.zeros((1, 8), np.uint8), np.full((1, 2), 127, np.uint8), "e2m1", 4)
 B = MXArray(np.zeros((1, 8), np.uint8), np.array([[5, 0x85]], np.uint8), "e2m1", 4)
+C = MXArray(np.zeros((1, 8), np.uint8), np.array([[5, 0x80]], np.uint8), "e2m1", 4)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((A, B, "e4m3"), "scales of b must be e4m3 codes from 0 to 127, not 133"),
+        ((C, A, "e4m3"), "scales of a must be e4m3 codes from 0 to 127, not 128"),
         ((A, A, "e5m2"), "scale_format must be one of e8m0, e4m3, not 'e5m2'"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compare import generator
-from mxdot.model import FORMATS, MXArray
+from mxdot.model import FORMATS, PRESETS, MXArray
 from mxdot.model import matmul as matmul_mx
 from mxdot.model import quantize as quantize_mx
 from mxdot.model.formats import FLOAT16, FLOAT32
@@ -98,6 +98,29 @@ def test_every_scale_of_nvfp4(text, backend):
     backend.check_product(a, b, text, np.zeros((127, 8), np.float32))
 
 
+def test_products_of_no_columns_are_c():
+    a = MXArray(np.zeros((2, 0), np.uint8), np.zeros((2, 0), np.uint8), "int8")
+    c = np.array([[1.5], [-0.25]], np.float32)
+    for text in [*RULES, "int32"]:
+        if text not in ("blackwell-mxf4nvf4", *PRESETS):
+            for lanes in (None, 1, 32):
+                got = matmul(a, a, text, c, lanes=lanes)
+                np.testing.assert_array_equal(got, np.repeat(c, 2, 1), text)
+
+
+@pytest.mark.parametrize("lanes", [0, 65537])
+def test_lanes_outside_their_range(lanes):
+    a = quantize(np.ones((2, 32), np.float32), "mxfp8_e4m3")
+    with pytest.raises(ValueError, match=f"^lanes must be from 1 to 65536, not {lanes}$"):
+        matmul(a, a, "exact", lanes=lanes)
+
+
+def test_a_trace_has_stages_unless_they_are_declined():
+    a = quantize_mx(np.ones((2, 32), np.float32), "e4m3")
+    assert matmul(a, a, "exact", trace=True).stages
+    assert not matmul(a, a, "exact", trace=True, stages=False).stages
+
+
 def test_steps_of_one_element(backend):
     rng = generator("steps of one element")
     a, b = (random_array(rng, SCHEMES["mxfp8_e4m3"], 4, 32, "any") for _ in range(2))
@@ -141,6 +164,37 @@ def test_one_unit_beside_a_tie_under_wide_scales(backend):
         for side, significand in zip(elements, significands, strict=True)
     )
     backend.check_product(a, b, "exact", np.zeros((len(totals),) * 2, np.float32))
+
+
+@pytest.mark.contract("T4")
+def test_a_sum_of_54_bits_under_wide_scales():
+    """In a fixed register, from which the next block takes all but the least digit."""
+    wide = (Level(TENSOR, FLOAT32), Level(block(32), FLOAT16))
+    sides = []
+    for name, sign in (("e4m3", -1), ("e3m2", 1)):
+        fmt = FORMATS[name]
+        values = np.full((1, 2, 32), fmt.extremes[1], np.float32)
+        values[0, 1] *= sign
+        values[0, :, -1] = 2.0**fmt.lsb, 0
+        scheme = Scheme(f"wide-{name}", (fmt,), wide, "a test")
+        scales = np.ones((1, 1), np.float32), np.full((1, 2), 2047, np.float16)
+        sides.append(ScaledArray(scheme, fmt.encode(values).reshape(1, 64), scales))
+    got = matmul(*sides, "fixed:100:-40", lanes=32)
+    assert got == np.float32(2.0 ** (-9 - 4) * 2047**2)
+
+
+@pytest.mark.contract("T15")
+def test_most_significand_bits_of_scales():
+    """33 are refused: 22 of one operand's blocks and 11 of the other's."""
+
+    def side(*formats):
+        levels = [Level(block(32 >> i), fmt) for i, fmt in enumerate(formats)]
+        scheme = Scheme("wide", (FORMATS["e2m1"],), (Level(TENSOR, FLOAT32), *levels), "a test")
+        return random_array(generator("significand bits"), scheme, 2, 32, "any")
+
+    matmul(side(FLOAT32), side(E4M3, E4M3), "exact")
+    with pytest.raises(ValueError, match="at most 32 significand bits together, not 33"):
+        matmul(side(FLOAT16, FLOAT16), side(FLOAT16), "exact")
 
 
 @pytest.mark.contract("T3", "T4")

@@ -31,7 +31,10 @@ UNITS = {
     },
     "int32": DotConfig("int8", 32, "int32"),
     "four lanes": DotConfig("e2m1", 4, "float32", out="bfloat16"),
-    "tree, scales of E4M3": DotConfig("e2m1", 16, "float32", scales="e4m3"),
+    **{
+        f"{text}, scales of E4M3": DotConfig("e2m1", 16, text, scales="e4m3")
+        for text in ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "hopper")
+    },
     "groups, scales of E4M3": DotConfig(
         "e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16
     ),

@@ -79,6 +79,16 @@ def test_each_module_that_computes_is_in_one_part(folder):
         assert of[name] == 1 or (not of[name] and not has_mutants(path)), (name, of[name])
 
 
+def test_files_that_take_long_exist():
+    folder = parts.checkout() / "tests" / "model"
+    assert {path.stem for path in folder.glob("test_*.py")} > parts.LONG
+
+
+def test_quick_files_judge_last(part_of):
+    part = replace(part_of('case "$*" in *test_wide.py*) exit 1;; esac'), also_quick=True)
+    assert parts.failing(part) == "other tests of model/"
+
+
 def test_tests_of_parts_are_files():
     for part in parts.PARTS:
         for name in part.tests:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from ...util.cache import digest
@@ -31,7 +31,8 @@ OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signa
 @dataclass(frozen=True)
 class Part:
     """Files of a package that are mutated together. files: a folder stands for all modules in it.
-    tests: files that judge, the quickest first. python: of an environment in the checkout. leaves:
+    tests: files that judge, the quickest first. also_quick: then all other files of tests/model
+    but `LONG` judge. python: of an environment in the checkout. leaves:
     modules that no test here can judge. limit: seconds of a file of tests with a mutant; a loop
     without an end is killed."""
 
@@ -42,6 +43,7 @@ class Part:
     python: str = ""
     leaves: tuple[str, ...] = ()
     limit: float = 300.0
+    also_quick: bool = False
 
     @property
     def says(self) -> str:
@@ -58,8 +60,16 @@ class Part:
         return [name for name in names if name not in self.leaves]
 
 
+LONG = {
+    *("test_delays", "test_dot", "test_dot_rational", "test_encode", "test_export"),
+    *("test_machines", "test_operands_warning", "test_own_formats", "test_pipeline"),
+    *("test_requantize", "test_scheme_suite", "test_trace", "test_widths"),
+}
+"""Files of tests/model that judge only the parts that name them: each takes ten seconds or more."""
+_of_model = partial(Part, also_quick=True)
+
 PARTS = (
-    Part(
+    _of_model(
         "model-dot",
         ("dot.py", "products.py", "rounding.py", "specials.py"),
         (
@@ -76,7 +86,7 @@ PARTS = (
             "model/test_dot_rational",
         ),
     ),
-    Part(
+    _of_model(
         "model-products",
         ("matmul.py", "steps", "outputs.py", "trace.py", "wide.py"),
         (
@@ -96,7 +106,7 @@ PARTS = (
             "model/test_dot_rational",
         ),
     ),
-    Part(
+    _of_model(
         "model-accumulators",
         (
             "accumulators/aligned.py",
@@ -118,7 +128,7 @@ PARTS = (
             "model/test_dot_rational",
         ),
     ),
-    Part(
+    _of_model(
         "model-machines",
         (
             "accumulators/__init__.py",
@@ -143,7 +153,7 @@ PARTS = (
             "model/test_dot_rational",
         ),
     ),
-    Part(
+    _of_model(
         "model-formats",
         ("formats", "packing.py", "arrays.py", "lfsr.py"),
         (
@@ -160,7 +170,7 @@ PARTS = (
             "model/test_schemes_packing",
         ),
     ),
-    Part(
+    _of_model(
         "model-quantize",
         ("quantize.py", "schemes/scales.py", "schemes/rules.py", "blocks.py"),
         (
@@ -181,7 +191,7 @@ PARTS = (
             "model/test_encode",
         ),
     ),
-    Part(
+    _of_model(
         "model-schemes",
         (
             "schemes/array.py",
@@ -214,12 +224,12 @@ PARTS = (
             "model/test_scheme_suite",
         ),
     ),
-    Part(
+    _of_model(
         "model-integers",
         ("requantize.py", "integers.py"),
         ("model/test_integers", "model/test_requantize", "model/test_dot"),
     ),
-    Part(
+    _of_model(
         "model-files",
         ("checkpoints", "files.py", "plugins.py", "schemes/files.py", "schemes/storage.py"),
         (
@@ -235,7 +245,7 @@ PARTS = (
             "project/test_added",
         ),
     ),
-    Part(
+    _of_model(
         "model-units",
         ("units", "pipeline", "errors.py"),
         (
@@ -372,9 +382,9 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"}
     env["CUDA_VISIBLE_DEVICES"] = ""  # kernels run in Triton's interpreter
     python = str(root / part.python) if part.python else sys.executable
-    for name in part.tests:
+    for name, files in _runs(part, root).items():
         command = [python, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p",
-                   "no:cacheprovider", f"tests/{name}.py"]  # fmt: skip
+                   "no:cacheprovider", *files]  # fmt: skip
         try:
             done = subprocess.run(
                 command, cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True,
@@ -389,3 +399,13 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
         if done.returncode:
             return name
     return ""
+
+
+def _runs(part: Part, root: Path) -> dict[str, list[str]]:
+    """Files of tests that run together, by name."""
+    runs = {name: [f"tests/{name}.py"] for name in part.tests}
+    if part.also_quick:
+        quick = {path.stem for path in (root / "tests" / "model").glob("test_*.py")} - LONG
+        others = sorted(quick - {name.removeprefix("model/") for name in part.tests})
+        runs["other tests of model/"] = [f"tests/model/{name}.py" for name in others]
+    return runs

@@ -15,9 +15,10 @@ _COMPARE = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 SPEED_ONLY = {
-    *("CHUNK", "CHUNK_CODES", "CHUNK_STEP", "TABLE_BITS", "REUSED", "WHOLE", "_looks_up_once")
-}
-"""Names of values and functions that change how fast results come and no result."""
+    "CHECKED_AT_ONCE", "CHUNK", "CHUNK_CODES", "CHUNK_STEP", "MOST_TABLES", "NO_EXPONENT", "REUSED",
+    "TABLE_BITS", "WHOLE", "_looks_up_once", "chunks",
+}  # fmt: skip
+"""Names of values and functions whose neighbours change how fast results come, or nothing."""
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ verify-test-compare verify-test-gpu verify-formal verify-coverage verify-faults 
 verify-figures:
 	@$(MAKE) figures ARGS=--check
 verify-mutate:
-	$(EVIDENCE) mutate ARGS='--count 20 --seed 930842'
+	$(EVIDENCE) mutate ARGS='--count 20 --seed 447718'
 verify-soak-bitsliced:
 	$(EVIDENCE) soak SIM=bitsliced
 verify-soak-random:

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from checkpoint_files import COLUMNS, ROWS, floats, fp8, make, random_bytes, read, words, write
-from mxdot.model.checkpoints import Checkpoint, gptq, int_quantized, nvfp4_packed, torchao_int4
+from mxdot.model.checkpoints import (
+    Checkpoint,
+    awq,
+    gptq,
+    int_quantized,
+    nvfp4_packed,
+    torchao_int4,
+)
 
 FP8 = {"w.weight": fp8(256, 384), "w.weight_scale": floats(2, 1, 3, 1)}
 PACKED = {
@@ -227,3 +234,38 @@ def test_options_of_gguf(tmp_path):
     path.write_bytes(head + bytes(-len(head) % 64) + block)
     want = np.arange(-16, 16, dtype=np.float32)[None] / 2
     np.testing.assert_array_equal(Checkpoint(path)["w"].dequantize(), want)
+
+
+def test_neighbours_of_awq():
+    """Columns 0 to 7 lie in the places 0, 4, 1, 5, 2, 6, 3, 7 of a word, bytes in their order."""
+    scales = np.ones((1, 8), np.float16)
+    zeros = np.zeros((1, 1), np.int32)
+    word = np.array([[0x75316420]], np.uint32).view(np.int32)
+    np.testing.assert_array_equal(awq(word, zeros, scales).dequantize()[:, 0], np.arange(8))
+    numbers = np.array([[7, 6, 5, 4, 3, 2, 1, 0]], np.uint8).view(np.int32)
+    eight = awq(numbers, np.zeros((1, 2), np.int32), scales, bits=8)
+    np.testing.assert_array_equal(eight.dequantize()[:, 0], np.arange(8)[::-1])
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq"])
+def test_words_hold_4_bits_unless_the_configuration_says_more(method, tmp_path):
+    path = make(method, tmp_path)
+    config = path.with_name("config.json")
+    want = Checkpoint(path)["w"].dequantize()
+    text = json.loads(config.read_text())
+    assert text["quantization_config"].pop("bits") == 4
+    config.write_text(json.dumps(text))
+    np.testing.assert_array_equal(Checkpoint(path)["w"].dequantize(), want)
+
+
+def test_names_of_tensors(tmp_path):
+    more = {"v.weight": FP8["w.weight"], "v.weight_scale": FP8["w.weight_scale"]}
+    path = file(tmp_path, {**FP8, **more, "w.pre_quant_scale": floats(384)})
+    checkpoint = Checkpoint(path)
+    assert checkpoint.tensors_of("w") == ["w.weight", "w.weight_scale", "w.pre_quant_scale"]
+    assert checkpoint.tensors_of("v") == ["v.weight", "v.weight_scale"]
+
+
+def test_float8_of_torchao(tmp_path):
+    path = make("torchao fp8", tmp_path)
+    assert Checkpoint(path)["w"].scheme.elements[0].name == "e4m3"

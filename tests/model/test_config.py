@@ -343,3 +343,15 @@ def test_a_docstring_names_a_default_only_where_it_is_a_value(kind):
     defaults = re.findall(r"Default: (.+?)\.", kind.__doc__)
     assert defaults
     assert not {"None", "True", "False"} & set(defaults)
+
+
+def test_options_in_study_files():
+    """A switch has its own name there, another option that of its flag; some are numbers."""
+    of = DotConfig.options()
+    assert {name for name, o in of.items() if o.key != name} == {"formats", "out"}
+    assert (of["formats"].key, of["out"].key, of["gate_idle"].key) == (
+        "format", "result", "gate_idle",
+    )  # fmt: skip
+    numbers = {name for name, option in of.items() if option.is_number}
+    assert numbers == {"lanes", "stages", "interleave", "scale_block"}
+    assert QuantizeConfig.options()["seed"].key == "lfsr_seed"

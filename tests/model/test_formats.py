@@ -162,6 +162,11 @@ def test_tables_are_read_only():
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_the_code_of_zero(name):
+    assert FORMATS[name].values[FORMATS[name].zero_code] == 0
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_negated(name):
     fmt, codes = FORMATS[name], all_codes(name)
     values, negated = fmt.values[codes], fmt.values[fmt.negated(codes)]

@@ -42,6 +42,24 @@ def test_defaults():
     assert str(config) == "8x8 depth 32 of e4m3 aligned:13 x32 stages 4 no-c"
 
 
+def test_b_is_kept_up_to_two_buffers():
+    config = MatmulConfig(DOT, rows=2, columns=3, depth=4, keep_b=True)
+    assert config.keeps_b(Tiles(5, 2, 4))
+    assert not config.keeps_b(Tiles(5, 3, 3))
+    assert not SMALL.keeps_b(Tiles(5, 1, 1))
+
+
+@pytest.mark.parametrize("initial_c", [False, True])
+def test_buffers_hold_steps_and_tiles(initial_c):
+    """Steps of 2 rows and 3 columns of 4 codes and a scale, twice; 8 tiles, 6 of them take turns."""
+    turns = DotConfig("e4m3", lanes=4, interleave=6)
+    config = MatmulConfig(turns, rows=2, columns=3, depth=4, initial_c=initial_c)
+    assert (SMALL.buffered_tiles, config.buffered_tiles) == (0, 8)
+    steps = 2 * 4 * 8 * (2 + 3) * (4 + 1)
+    assert SMALL.memory_bits == steps
+    assert config.memory_bits == steps + 8 * 2 * 3 * (32 + 32 * initial_c)
+
+
 def test_the_arguments_make_the_same_unit():
     dot = DotConfig("e5m2xe4m3,int8", 8, "fused:25", 3, "bfloat16", status=False)
     config = MatmulConfig(dot, 3, 5, 64, 7, 11, 13, 17, initial_c=True)
@@ -126,6 +144,10 @@ def test_a_last_group_keeps_the_loop_busy_where_there_is_room(stages, interleave
 def test_beats_of_c_have_room_beside_those_of_b():
     """196 columns need 7252 bytes of B and one each of A and C; the limit is 7253."""
     sizes = {"record_a": 37, "record_b": 37, "out_bits": 32}
+    long = {"record_a": 4080, "out_bits": 32, "c_bits": 0}
+    check_array(1, 1, **long, record_b=4080)
+    with pytest.raises(ValueError, match=r"^columns must be from 1 to 0, not 1$"):
+        check_array(1, 1, **long, record_b=4081)
     check_array(1, 196, **sizes, c_bits=0)
     with pytest.raises(ValueError, match=r"^columns must be from 1 to 195, not 196$"):
         check_array(1, 196, **sizes, c_bits=32)
@@ -342,3 +364,10 @@ def test_every_constant_fits_its_field_in_the_largest_unit():
         for name, values in constants(largest).items():
             register = REGISTERS[name]
             assert fields(register, word(register, values)) == values
+
+
+def test_places_of_fields():
+    array = {field.name: field.bits for field in REGISTERS["ARRAY"].fields}
+    assert array == {
+        "rows": "7:0", "columns": "15:8", "lanes": "23:16", "scales": "29:24", "e4m3": "30",
+    }  # fmt: skip

@@ -182,6 +182,11 @@ def test_p3109_is_gfloats(k):
 
 
 @pytest.mark.contract("F15")
+def test_a_format_of_p3109_has_infinities_and_signs_unless_told():
+    assert p3109(8, 4).name == "p3109_k8p4se"
+    assert p3109(8, 4, extended=False).name == "p3109_k8p4sf"
+
+
 def test_special_codes_of_p3109():
     signed, unsigned = element_format("p3109_k8p4se"), element_format("p3109_k8p4ue")
     assert signed.encode(np.array([np.inf, -np.inf, np.nan, -0.0])).tolist() == [127, 255, 128, 0]

@@ -1,6 +1,9 @@
 """Modules of users: the files that results depend on."""
 
+import re
 import sys
+
+import pytest
 
 from mxdot.model import plugins
 
@@ -17,3 +20,21 @@ def test_files_of_plugins(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "plain_folder")
     monkeypatch.setenv(plugins.VARIABLE, "plain_folder.part")
     assert plugins.plugin_files() == [tmp_path / "plain_folder" / "part.py"]
+
+
+def test_an_error_of_a_plugin_says_where(tmp_path, monkeypatch):
+    broken = tmp_path / "broken_plugin.py"
+    broken.write_text("x = 1\ny = x / 0\n")
+    (tmp_path / "half_plugin.py").write_text("x = (\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, error in (
+        (
+            "broken",
+            f"ZeroDivisionError: division by zero ({tmp_path / 'broken_plugin.py'}, line 2)",
+        ),
+        ("half", "SyntaxError: '(' was never closed (half_plugin.py, line 1)"),
+    ):
+        monkeypatch.setenv(plugins.VARIABLE, f"{name}_plugin")
+        message = f"{plugins.VARIABLE} names '{name}_plugin', which raises {error}"
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            plugins.load_plugins()

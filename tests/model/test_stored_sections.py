@@ -29,7 +29,10 @@ UNITS = {
         for name, machine in MACHINES.items()
         if machine.has_unit
     },
-    "int32": DotConfig("int8", 32, "int32"),
+    **{
+        f"int32, {out}": DotConfig("int8", 32, "int32", out=out)
+        for out in ("float32", "int32", "int8_full:shift", "uint8:multiply", "float16:scale")
+    },
     "four lanes": DotConfig("e2m1", 4, "float32", out="bfloat16"),
     **{
         f"{text}, scales of E4M3": DotConfig("e2m1", 16, text, scales="e4m3")

@@ -51,7 +51,7 @@ def test_b_is_kept_up_to_two_buffers():
 
 @pytest.mark.parametrize("initial_c", [False, True])
 def test_buffers_hold_steps_and_tiles(initial_c):
-    """Steps of 2 rows and 3 columns of 4 codes and a scale, twice; 8 tiles for 6 that take turns."""
+    """Steps of 2 rows and 3 columns of 4 codes and a scale, twice; room for 8 tiles if 6 turn."""
     turns = DotConfig("e4m3", lanes=4, interleave=6)
     config = MatmulConfig(turns, rows=2, columns=3, depth=4, initial_c=initial_c)
     assert (SMALL.buffered_tiles, config.buffered_tiles) == (0, 8)

@@ -69,7 +69,7 @@ def candidates(
         else:
             amax = _largest(matrix, group, bounds)
             room = scheme.room(i, element)
-            plain = product is None and level.rule == AMAX
+            plain = product is None and bounds is None and level.rule == AMAX
             if plain and level.format == FLOAT32 and is_float32(room):
                 level_scales = _float32_scale(cast(amax, "float32"), room)
             else:

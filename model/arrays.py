@@ -138,7 +138,7 @@ def axis_back(x: Array, axis: int) -> Array:
 
 
 def chunks(rows: int, *limits: tuple[int, int]) -> Iterator[slice]:
-    """Slices of `rows` rows, of at least one each, so that temporaries stay small.
+    """Slices that cover `rows` rows, each within every limit or of one row.
 
     limits: pairs (elements at once, elements of a row).
     """

@@ -150,7 +150,7 @@ def _scaled(sums: Ints, scale: F32, out: FloatFormat, record: Recorder) -> Trace
     wide = sums.astype(np.float32)
     product = rescaled_floats(wide, scale)
     usual = np.isfinite(scale)
-    exact = wide.astype(np.float64) * np.nan_to_num(scale)
+    exact = wide.astype(np.float64) * np.where(usual, scale, 0)
     record.rounded(sums.astype(np.float64), wide, usual)
     record.rounded(exact, product, usual)
     assert FLOAT32.nan_code is not None

@@ -16,7 +16,7 @@ from .formats import ElementFormat, read_only
 from .formats.codes import Triple
 from .specials import special_class
 
-NO_EXPONENT = -(2**14)  # unit exponent of a zero product, below every other exponent
+NO_EXPONENT = -16384  # unit exponent of a zero product, below every other; int16 holds two
 TABLE_BITS = 16  # of both codes of a pair together
 
 I64 = NDArray[np.int64]

@@ -37,7 +37,7 @@ class Update:
 
     def finite(self, values: F32) -> F64:
         """`values` as float64, 0 where special terms decide."""
-        finite = values if self.all_active else np.where(self.active, values, np.float32())
+        finite = values if self.all_active else np.where(self.active, values, np.float32(0))
         return finite.astype(np.float64)
 
     def result(self, computed: F32) -> F32:

@@ -14,7 +14,7 @@ from .grouping import Group, expand, reduce, refine
 from .rules import AMAX, RULES, shared_exponent
 from .scheme import Scheme
 
-__all__ = ["Bounds", "Scales", "candidates", "encode", "scales", "shared_exponent"]
+__all__ = ["Bounds", "Scales", "candidates", "encode", "is_float32", "scales", "shared_exponent"]
 
 Bounds = tuple[Array, Array]
 

@@ -80,7 +80,7 @@ def test_quantise_calls_in_turn(executor):
 
 
 @pytest.mark.parametrize("executor", ["torch", KERNELS])
-@pytest.mark.slow
+@pytest.mark.slow_except(2)
 def test_product_calls_in_turn(executor):
     rng = generator("small products", executor)
     device = DEVICE if executor == "triton" else "cpu"

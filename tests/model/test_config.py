@@ -346,7 +346,7 @@ def test_a_docstring_names_a_default_only_where_it_is_a_value(kind):
 
 
 def test_options_in_study_files():
-    """A switch has its own name there, another option that of its flag; some are numbers."""
+    """Switches keep their field's name; `formats` and `out` have their flag's."""
     of = DotConfig.options()
     assert {name for name, o in of.items() if o.key != name} == {"formats", "out"}
     assert (of["formats"].key, of["out"].key, of["gate_idle"].key) == (

@@ -162,6 +162,24 @@ def test_saturated(accumulator, wrap):
     assert not saturates([one(64.0), one(INF)])
 
 
+@pytest.mark.parametrize("overflow", ["", ":wrap"])
+@pytest.mark.parametrize("width", [30, 54])
+@pytest.mark.contract("G6")
+def test_one_digit_beyond_either_end_of_a_register(width, overflow):
+    """The largest value, one more, the least value, one less; in float64 and in integers."""
+    top = 2.0 ** (width - 21)
+    x = [[32, -(2.0**-10)], [32, 0], [0, 0], [0, -(2.0**-10)]]
+    y = [[32, 2.0**-10], [32, 0], [0, 0], [0, 2.0**-10]]
+    codes = (FORMATS["e5m2"].encode(np.array(side)) for side in (x, y))
+    a, b = (MXArray(side, np.full((4, 1), 127, np.uint8), "e5m2", 2) for side in codes)
+    c = np.array([top - 1024, top - 1024, -top, -top], np.float32)
+    made = dot(a, b, f"fixed:{width}:-20{overflow}", c, trace=True)
+    assert made.flags.saturated.tolist() == [False, True, False, True]
+    most, least = 2 ** (width - 1) - 1, -(2 ** (width - 1))
+    want = [most, least, least, most] if overflow else [most, most, least, least]
+    assert made.stages["accumulator"][:, -1].tolist() == want
+
+
 @pytest.mark.contract("G5")
 def test_a_register_is_inexact_below_its_last_bit():
     assert flags("fixed:8:0", [one(64.0), one(64.0)]) == {"saturated"}

@@ -1,4 +1,4 @@
-"""Quotients and sums rounded to odd at 53 bits, products and their ranges: exact fractions."""
+"""Quotients, sums and products against exact fractions; ranges of products."""
 
 from fractions import Fraction
 

@@ -271,12 +271,11 @@ def test_unit_of_fixed_point_elements():
     assert sums.rescale().view(np.uint32).tolist() == want.tolist()
 
 
-@pytest.mark.contract("T22")
+@pytest.mark.contract("T21", "T23")
 def test_sums_at_the_ends_of_int32():
-    """2^31 - 1 and -2^31 are such sums; one more and one less are not."""
+    """2^31 - 1 and -2^31 fit; one more and one less overflow."""
 
-    def ended(a, b):
-        """Codes whose last products are those of `a` by `b`."""
+    def codes(a, b):
         return (np.array(side).astype(np.int8).view(np.uint8)[None] for side in (a, b))
 
     ends = {
@@ -287,20 +286,20 @@ def test_sums_at_the_ends_of_int32():
     }
     for total, sides in ends.items():
         one = (np.ones((1, 1), np.float32),)
-        a, b = (ScaledArray(FULL8, codes, one) for codes in ended(*sides))
+        a, b = (ScaledArray(FULL8, side, one) for side in codes(*sides))
         got = integer_sums(a, b, overflow="wrap")
         assert got.sums.item() == (total + 2**31) % 2**32 - 2**31
         assert got.overflowed.item() == (not -(2**31) <= total < 2**31)
 
 
-def test_sums_of_64_bits_are_the_longest():
+def test_sums_of_64_bits_are_the_widest():
     a = np.full((1, 2), 2.0**31)
     assert exact_product(a, a - 1).tolist() == [[2**63 - 2**32]]
     with pytest.raises(ValueError, match=r"^sums of a and b must fit 64 bits, not 2 terms of "):
         exact_product(a, a)
 
 
-@pytest.mark.contract("T18")
+@pytest.mark.contract("T26")
 def test_int32_sums_where_one_side_has_powers_of_two(backend):
     rng = generator("one side of powers")
     a, b = (random_array(rng, shrunk(SCHEMES[n]), 4, 16, "one") for n in ("msfp16", "int8_channel"))
@@ -310,7 +309,7 @@ def test_int32_sums_where_one_side_has_powers_of_two(backend):
 
 
 @pytest.mark.parametrize("text", ["aligned:2", "fused:3"])
-@pytest.mark.contract("T20")
+@pytest.mark.contract("T6", "T12", "T13")
 def test_integers_of_0_have_no_unit(text, backend):
     """q - z of 0 and -1 alone: steps of nothing but zeros leave a small c as it is."""
     scheme = shrunk(SCHEMES["int8_affine"])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cases import random_cases
 from compare import generator
-from mxdot.model import PRESETS, accumulator, dot
+from mxdot.model import PRESETS, accumulator, dot, matmul
 from mxdot.model.products import NO_EXPONENT
 from rational import dot as oracle
 from rational.formats import Status, pow2, round_float32
@@ -230,6 +230,7 @@ def test_stages_on_request():
     cases = random_cases(generator("request"), ("e4m3", "e4m3"), 3, 1, 8)
     assert dot(cases.a, cases.b, "exact", trace=True, stages=False).stages == {}
     assert dot(cases.a, cases.b, "exact", trace=True).stages
+    assert matmul(cases.a, cases.b, "exact", trace=True).stages
     plain = dot(cases.a, cases.b, "exact", cases.c)
     traced = dot(cases.a, cases.b, "exact", cases.c, trace=True).result
     np.testing.assert_array_equal(plain.view(np.uint32), traced.view(np.uint32))

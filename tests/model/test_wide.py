@@ -35,7 +35,7 @@ def test_a_sum_is_exact(bits, count):
 
 @pytest.mark.parametrize(
     ("formats", "k", "scale_format", "scale", "factor"),
-    [(("e5m2", "e4m3"), 16, "e8m0", 127, 1), (("e5m2", "int8"), 64, "e4m3", 0x3F, 1.875**2)],
+    [(("e5m2", "e4m3"), 16, "e8m0", 127, 1), (("e5m2", "int8"), 128, "e4m3", 0x3F, 1.875**2)],
 )
 def test_one_long_sum_keeps_its_least_digit(formats, k, scale_format, scale, factor):
     """A sum of 54 bits in a fixed register; the next block takes all but its least digit away."""
@@ -52,20 +52,3 @@ def test_one_long_sum_keeps_its_least_digit(formats, k, scale_format, scale, fac
     )
     want = 2.0 ** (a.lsb + b.lsb) * factor
     assert dot(x, y, "fixed:100:-60", scale_format=scale_format) == want
-
-
-@pytest.mark.parametrize("overflow", ["", ":wrap"])
-@pytest.mark.parametrize("width", [30, 54])
-@pytest.mark.contract("G6")
-def test_the_ends_of_a_fixed_register_do_not_saturate(width, overflow):
-    """Its largest and least value are reached; one last digit more leaves it."""
-    top = 2.0 ** (width - 21)
-    codes = FORMATS["e5m2"].encode(np.array([[32, -(2.0**-10)], [32, 0], [0, -(2.0**-10)]]))
-    others = FORMATS["e5m2"].encode(np.array([[32, 2.0**-10], [32, 0], [0, 2.0**-10]]))
-    x, y = (MXArray(side, np.full((3, 1), 127, np.uint8), "e5m2", 2) for side in (codes, others))
-    c = np.array([top - 1024, top - 1024, -top], np.float32)
-    got = dot(x, y, f"fixed:{width}:-20{overflow}", c, trace=True)
-    assert got.flags.saturated.tolist() == [False, True, True]
-    last = [int(value) for value in got.stages["accumulator"][:, -1]]
-    most, least = 2 ** (width - 1) - 1, -(2 ** (width - 1))
-    assert last == ([most, least, most] if overflow else [most, most, least])

@@ -12,7 +12,7 @@ from mxdot.synth.area_report import LANES, ProductsOnly, clocked, entries, main,
 
 
 @pytest.mark.parametrize("fmt", ["e4m3", "int8", "e2m1"])
-@pytest.mark.slow
+@pytest.mark.slow_except(3)
 def test_products_are_summed_exactly(fmt):
     design = ProductsOnly(fmt)
     bits, lsb = MX_FORMATS[fmt].bits, Widths(design.config).lsb

@@ -68,7 +68,6 @@ def test_of_a_large_array_the_dot_units_are_mapped(monkeypatch):
     assert "assign o_payload_result[0] = n" in found[changed[0]]
 
 
-@pytest.mark.slow
 def test_a_spoilt_one_does_not(tmp_path):
     result = simulated(DOT, tmp_path, f"{__name__}:spoilt")
     assert result.mismatches > 100

@@ -149,7 +149,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.slow
+@pytest.mark.slow_except(2)
 def test_nothing_is_lost_when_the_run_is_killed(tmp_path, log, store, number):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

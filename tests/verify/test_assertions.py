@@ -108,7 +108,6 @@ def test_each_one_bites(name, names, tmp_path, monkeypatch):
     assert not left
 
 
-@pytest.mark.slow
 def test_verilator_stops_at_a_broken_one(tmp_path, simulation_dir):
     """In `make sim` it ends the run, which names it; the unit without the fault passes."""
     config = DotConfig("e2m1", 4, "float32", 1)

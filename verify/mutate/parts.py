@@ -31,10 +31,10 @@ OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signa
 @dataclass(frozen=True)
 class Part:
     """Files of a package that are mutated together. files: a folder stands for all modules in it.
-    tests: files that judge, the quickest first. also_quick: then all other files of tests/model
-    but `LONG` judge. python: of an environment in the checkout. leaves:
-    modules that no test here can judge. limit: seconds of a file of tests with a mutant; a loop
-    without an end is killed."""
+    tests: files that judge, the quickest first. also_quick: every other file of tests/model judges
+    too, except `LONG`. python: of an environment in the checkout. leaves: modules that no test
+    here can judge. limit: seconds of a file of tests with a mutant; a loop without an end is
+    killed."""
 
     name: str
     files: tuple[str, ...]
@@ -388,7 +388,7 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
         try:
             done = subprocess.run(
                 command, cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=part.limit, check=False,
+                timeout=part.limit * len(files), check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return name

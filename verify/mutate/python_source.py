@@ -16,9 +16,9 @@ _COMPARE = {
 }  # fmt: skip
 SPEED_ONLY = {
     "CHECKED_AT_ONCE", "CHUNK", "CHUNK_CODES", "CHUNK_STEP", "MOST_TABLES", "NO_EXPONENT", "REUSED",
-    "TABLE_BITS", "WHOLE", "_looks_up_once", "chunks",
+    "TABLE_BITS", "WHOLE", "_looks_up_once",
 }  # fmt: skip
-"""Names of values and functions whose neighbours change how fast results come, or nothing."""
+"""Names of values and functions of which a small change alters speed and no result."""
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,8 @@ def test_a_sum_of_54_bits_under_wide_scales():
         scheme = Scheme(f"wide-{name}", (fmt,), wide, "a test")
         scales = np.ones((1, 1), np.float32), np.full((1, 2), 2047, np.float16)
         sides.append(ScaledArray(scheme, fmt.encode(values).reshape(1, 64), scales))
-    got = matmul(*sides, "fixed:100:-40", lanes=32)
+    a, b = sides
+    got = matmul(a, b, "fixed:100:-40", lanes=32)
     assert got == np.float32(2.0 ** (-9 - 4) * 2047**2)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs, quantize, unscaled
 from ...model import accumulator as as_accumulator
 from ...model.accumulators import any_operands
+from ...model.arrays import chunks
 from ...model.errors import integer
 from ...model.formats import E8M0
 from ...util.data.sets import DataSet, data_set
@@ -179,7 +180,7 @@ def prepare(
     )
     original = np.einsum("ij,ij->i", x.astype(np.float64), y.astype(np.float64))
     high, low = [], []
-    for rows in _chunks(count, length):
+    for rows in chunks(count, (2 * CHUNK, length)):
         sums = exact_sums(_terms(a, b, rows).values.reshape(rows.stop - rows.start, -1))
         high.append(sums.high)
         low.append(sums.low)
@@ -246,7 +247,8 @@ def _check(
     bounded = np.isfinite(result) & ~saturated
     limit, scale = np.empty(len(result)), np.empty(len(result))
     sound = True
-    for rows in _chunks(*operands.a.shape):
+    count, length = operands.a.shape
+    for rows in chunks(count, (2 * CHUNK, length)):
         terms = _terms(operands.a, operands.b, rows)
         limit[rows], scale[rows] = error_bound(rule, terms), terms.totals
         sound &= bool((can_overflow(rule, limit[rows], terms) | np.isfinite(result[rows])).all())
@@ -296,11 +298,6 @@ def _columns(x: MXArray, part: slice) -> MXArray:
     size = x.block_size
     scales = x.scales[:, part.start // size : part.stop // size]
     return MXArray(x.codes[:, part], scales, x.format, size)
-
-
-def _chunks(rows: int, length: int) -> list[slice]:
-    size = max(1, 2 * CHUNK // length)
-    return [slice(i, min(i + size, rows)) for i in range(0, rows, size)]
 
 
 def _terms(a: MXArray, b: MXArray, rows: slice) -> Terms:

@@ -65,7 +65,7 @@ LONG = {
     *("test_machines", "test_operands_warning", "test_own_formats", "test_pipeline"),
     *("test_requantize", "test_scheme_suite", "test_trace", "test_widths"),
 }
-"""Files of tests/model that judge only the parts that name them: each takes ten seconds or more."""
+"""Files of tests/model that take longest: they judge only the parts that name them."""
 _of_model = partial(Part, also_quick=True)
 
 PARTS = (

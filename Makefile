@@ -86,15 +86,14 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 	@$(BIN)/python tools/faults.py --gpu-python $(GPU_VENV)/bin/python \
 		$(if $(value SEED),--seed $(call quoted,SEED)) $(CHECK_FLAGS)
 
-# What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
+# A step runs only when its row in docs/evidence.md is older than its code or has other HOURS or MINUTES.
 STEPS := test-full test-compare test-gpu figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced soak-random
-verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare and of the GPU path, and all of docs/evidence.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
+verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare and of the GPU path, and all of docs/evidence.md that is older than the code, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
 		$(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
 		fuzz MINUTES=$(call quoted,MINUTES)
-	@$(BIN)/python tools/evidence.py
 
 # A step keeps its results for docs/evidence.md.
 EVIDENCE = @$(BIN)/python tools/evidence.py step $(@:verify-%=%) $(MAKE)
@@ -102,16 +101,20 @@ EVIDENCE = @$(BIN)/python tools/evidence.py step $(@:verify-%=%) $(MAKE)
 .PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
 verify-test-full:
 	$(EVIDENCE) test FULL=1
-verify-test-compare verify-test-gpu verify-formal verify-coverage verify-faults verify-soak verify-fuzz:
+verify-test-compare verify-test-gpu verify-formal verify-coverage verify-faults:
 	$(EVIDENCE) $(@:verify-%=%)
+verify-fuzz:
+	$(EVIDENCE) fuzz MINUTES=$(call quoted,MINUTES)
 verify-figures:
 	@$(MAKE) figures ARGS=--check
 verify-mutate:
 	$(EVIDENCE) mutate ARGS='--count 20 --seed 447718'
+verify-soak:
+	$(EVIDENCE) soak HOURS=$(call quoted,HOURS)
 verify-soak-bitsliced:
-	$(EVIDENCE) soak SIM=bitsliced
+	$(EVIDENCE) soak SIM=bitsliced HOURS=$(call quoted,HOURS)
 verify-soak-random:
-	$(EVIDENCE) soak ARGS=--random
+	$(EVIDENCE) soak ARGS=--random HOURS=$(call quoted,HOURS)
 verify-sim-cxxrtl verify-sim-bitsliced:
 	$(EVIDENCE) sim SIM=$(@:verify-sim-%=%) SEED=1
 verify-sim-netlist:

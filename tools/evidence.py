@@ -4,14 +4,15 @@
     python tools/evidence.py                         take kept results into docs/evidence.json and
                                                      write the tables of docs/evidence.md
 
-A row has date, version, a digest of its sources (code without comments), and the seed if its
-command has one. A row is `older` where its sources have changed since. The site marks rows by
-today's sources, the file by those of the last run of this program.
+A row has date, version, a digest of its sources (code without comments, versions of packages), and
+the seed if its command has one. A row is `older` where its sources have changed since. The site
+marks rows by today's sources, the file by those of the last run of this program.
 """
 
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ from mxdot.util.store import Outcome, Store
 DATA = ROOT / "docs" / "evidence.json"
 PAGE = ROOT / "docs" / "evidence.md"
 KEPT = Store(Path("build/evidence"))
+
+LOCKS = ("requirements.lock", "requirements-compare.lock")
 
 Row = Mapping[str, Any]
 Rows = dict[str, Row]
@@ -159,8 +162,8 @@ def group_of(claim: str) -> str:
 
 @cache
 def digest_of(sources: tuple[str, ...]) -> str:
-    """The digest of today's sources."""
-    return folder_digest(*sources)
+    """The digest of today's sources and packages."""
+    return folder_digest(*sources, *LOCKS)
 
 
 def sources_of(kind: str, name: str) -> tuple[str, ...]:
@@ -251,7 +254,10 @@ def step(name: str, command: Sequence[str]) -> int:
     if _digests() == before:  # else nobody knows what was checked
         rows = told(lines)
         result = summary(rows, lines)
-        rows[f"step {name}"] = {"result": result, "passed": process.returncode == 0}
+        values = [word for word in command if "=" in word]
+        rows[f"step {name}"] = {
+            "result": result, "passed": process.returncode == 0, "values": values,
+        }  # fmt: skip
         seed = _seed_of(" ".join(command))
         for label, row in rows.items():
             _keep(label, row if seed is None else {**row, "seed": seed})
@@ -289,15 +295,40 @@ def taken(rows: Rows) -> Rows:
     return rows | {outcome.label: outcome.value for outcome in results(KEPT.directory)}
 
 
+def has_passed(name: str, values: Iterable[str] = ()) -> bool:
+    """Whether a step has a row with these values of today's sources that passed."""
+    row = taken(load()).get(f"step {name}")
+    if row is None or not row["passed"] or _is_older("step", name, row):
+        return False
+    return set(values) <= set(row.get("values", ()))
+
+
+def forget() -> None:
+    """Mark all rows as older."""
+    rows = {label: {**row, "digest": ""} for label, row in taken(load()).items()}
+    shutil.rmtree(KEPT.directory, ignore_errors=True)
+    write(rows)
+
+
+def write(rows: Rows) -> None:
+    """Write the rows and the tables of the page."""
+    save(rows)
+    write_file(PAGE, render(PAGE.read_text(encoding="utf-8"), rows))
+
+
 # Tables -------------------------------------------------------------------------------------------
 
 
 def state(kind: str, name: str, row: Row) -> str:
     """The date of a row, marked where its sources or the seed of mutants have changed since."""
-    older = row["digest"] != digest_of(sources_of(kind, name))
-    if kind == "mutants" or (kind, name) == ("step", "mutate"):
-        older = older or row.get("seed") != _seed_of(STEPS["mutate"].command)
-    return f"{row['date']}, older" if older else f"{row['date']}, {row['version']}"
+    return f"{row['date']}, {'older' if _is_older(kind, name, row) else row['version']}"
+
+
+def _is_older(kind: str, name: str, row: Row) -> bool:
+    if row["digest"] != digest_of(sources_of(kind, name)):
+        return True
+    is_of_mutants = kind == "mutants" or (kind, name) == ("step", "mutate")
+    return is_of_mutants and row.get("seed") != _seed_of(STEPS["mutate"].command)
 
 
 def _of(rows: Rows, kind: str) -> dict[str, Row]:
@@ -380,9 +411,7 @@ def main(arguments: Sequence[str]) -> int:
     """The command line."""
     if arguments[:1] == ["step"]:
         return step(arguments[1], arguments[2:])
-    rows = taken(load())
-    save(rows)
-    write_file(PAGE, render(PAGE.read_text(encoding="utf-8"), rows))
+    write(taken(load()))
     return 0
 
 

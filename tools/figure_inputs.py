@@ -74,10 +74,13 @@ def essence(text: str) -> str:
     return "".join("".join(lines).split())
 
 
-@cache
 def _essence_of(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    return hashlib.sha256((essence(text) if path.suffix == ".py" else text).encode()).hexdigest()
+    return _hash_of(path.read_text(encoding="utf-8"), path.suffix == ".py")
+
+
+@cache
+def _hash_of(text: str, is_python: bool) -> str:
+    return hashlib.sha256((essence(text) if is_python else text).encode()).hexdigest()
 
 
 def folder_digest(*names: str) -> str:

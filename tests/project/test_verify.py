@@ -1,30 +1,44 @@
-"""`make verify`: what has passed runs again when a file has changed, and not before."""
+"""`make verify`: a step with a row of today's code and values does not run again."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import evidence
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "verify.py"
+TOOLS = Path(evidence.__file__).parent
 MAKE = f"""#!{sys.executable}
-import sys
+import subprocess, sys
 from pathlib import Path
+step, *values = sys.argv[1:]
+if step.startswith("verify-"):
+    tool = [sys.executable, "tools/evidence.py", "step", step[7:], sys.argv[0], step[7:]]
+    sys.exit(subprocess.run([*tool, *values]).returncode)
 with Path("build/ran").open("a") as file:
     print(*sys.argv[1:], file=file)
 if Path("changes").exists():
-    Path("hw/unit.py").write_text(sys.argv[1])
-sys.exit(Path("fails").exists() and sys.argv[1] == "verify-b")
+    Path("hw/unit.py").write_text("changed")
+print("result of", step)
+sys.exit(Path("fails").exists() and step == "soak")
 """
 
 
 @pytest.fixture
 def verify(tmp_path):
-    """Runs two steps in a folder that is no git repository, the second with `values`; exit status,
-    steps that ran, verdicts."""
+    """Runs two steps in a checkout of its own, the second with `values`; exit status, steps that
+    ran, verdicts."""
     (tmp_path / "build").mkdir()
-    (tmp_path / "hw").mkdir()
-    (tmp_path / "hw" / "unit.py").write_text("1")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "evidence.md").write_text("<!-- evidence: steps -->\n<!-- end -->\n")
+    shutil.copytree(TOOLS, tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    for sources in (*evidence.SOURCES.values(), *(s.sources for s in evidence.STEPS.values())):
+        for name in (*sources, *evidence.LOCKS):
+            path = tmp_path / (name if Path(name).suffix else f"{name}/unit.py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("one")
     (tmp_path / "fails").touch()
     make = tmp_path / "build" / "make"
     make.write_text(MAKE)
@@ -33,7 +47,7 @@ def verify(tmp_path):
     def verify(*values):
         ran = tmp_path / "build" / "ran"
         ran.unlink(missing_ok=True)
-        command = [sys.executable, TOOL, make, "a", "b", *values]
+        command = [sys.executable, "tools/verify.py", make, "formal", "soak", *values]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         steps = ran.read_text().splitlines() if ran.exists() else []
         return done.returncode, steps, done.stdout.splitlines()[-2:]
@@ -41,63 +55,74 @@ def verify(tmp_path):
     return verify
 
 
+FAILED = ["verify: formal passed", "verify: soak FAILED: exit status 1"]
+PASSED = ["verify: formal passed", "verify: soak passed"]
+
+
 def test_what_has_passed_is_not_run_again(verify, tmp_path):
-    """Until all have passed: then everything is."""
-    failed = (1, ["verify-a", "verify-b"], ["verify: a passed", "verify: b FAILED: exit status 1"])
-    assert verify() == failed
-    (tmp_path / "build" / "report").write_text("new")
-    (tmp_path / "hw" / "__pycache__").mkdir()
-    (tmp_path / "hw" / "__pycache__" / "unit.pyc").write_text("new")
-    assert verify() == (1, ["verify-b"], failed[2])
+    """On another machine neither, which has the rows of the page only."""
+    assert verify() == (1, ["formal", "soak"], FAILED)
+    shutil.rmtree(tmp_path / "build" / "evidence")
+    (tmp_path / "docs" / "new.md").touch()
+    (tmp_path / "hw" / "unit.py").write_text("one  # a remark")
+    assert verify() == (1, ["soak"], FAILED)
+    (tmp_path / "fails").unlink()
+    assert verify() == (0, ["soak"], PASSED)
+    assert verify() == (0, [], PASSED)
+    page = (tmp_path / "docs" / "evidence.md").read_text()
+    assert "| `make soak` | result of soak |" in page
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda hw: (hw / "unit.py").write_text("2"),
-        lambda hw: (hw / "new.py").touch(),
-        lambda hw: (hw / "unit.py").rename(hw / "other.py"),
-        lambda hw: (hw / "unit.py").unlink(),
+        lambda root: (root / "hw" / "unit.py").write_text("two"),
+        lambda root: (root / "hw" / "new.py").touch(),
+        lambda root: (root / "hw" / "unit.py").rename(root / "hw" / "other.py"),
+        lambda root: (root / "requirements.lock").write_text("two"),
     ],
 )
-def test_other_files_run_it_again(change, verify, tmp_path):
-    assert verify()[0] == 1
-    change(tmp_path / "hw")
-    assert verify()[1] == ["verify-a", "verify-b"]
+def test_other_code_runs_it_again(change, verify, tmp_path):
+    (tmp_path / "fails").unlink()
+    verify()
+    change(tmp_path)
+    assert verify() == (0, ["formal", "soak"], PASSED)
+
+
+def test_code_of_another_step_runs_only_that(verify, tmp_path):
+    (tmp_path / "fails").unlink()
+    verify()
+    (tmp_path / "sim" / "unit.py").write_text("two")
+    assert verify()[1] == ["soak"]
 
 
 def test_other_values_run_it_again(verify, tmp_path):
-    """Only the step with other values runs again."""
-    (tmp_path / "build" / "make").write_text(MAKE.replace('"verify-b"', '"verify-a"'))
-    assert verify("HOURS=1")[:2] == (1, ["verify-a", "verify-b HOURS=1"])
-    assert verify("HOURS=1")[:2] == (1, ["verify-a"])
-    assert verify("HOURS=10")[:2] == (1, ["verify-a", "verify-b HOURS=10"])
-    assert verify()[:2] == (1, ["verify-a", "verify-b"])
+    (tmp_path / "fails").unlink()
+    assert verify("HOURS=1")[1] == ["formal", "soak HOURS=1"]
+    assert verify("HOURS=1")[1] == []
+    assert verify("HOURS=10")[1] == ["soak HOURS=10"]
 
 
-def test_fresh_begins_anew_and_a_dry_run_lists(verify):
+def test_fresh_begins_anew_and_a_dry_run_lists(verify, tmp_path):
     assert verify()[0] == 1
     _, steps, plan = verify("--dry-run", "HOURS=2")
     assert (steps, plan) == (
         [],
-        ["about    2 h 0 min  b", "1 of 2 done, 1 to do, 1 at a time: about 2 h 0 min"],
+        ["about    2 h 0 min  soak", "1 of 2 done, 1 to do, 1 at a time: about 2 h 0 min"],
     )
     assert verify("--dry-run", "--fresh")[2][1].startswith("2 to do, 1 at a time")
-    assert verify()[1] == ["verify-b"]
-    assert verify("--fresh")[1] == ["verify-a", "verify-b"]
-
-
-def test_all_begins_anew_after_all_has_passed(verify, tmp_path):
-    (tmp_path / "fails").unlink()
-    passed = (0, ["verify-a", "verify-b"], ["verify: a passed", "verify: b passed"])
-    assert verify() == passed
-    assert verify() == passed
+    assert verify()[1] == ["soak"]
+    assert verify("--fresh")[1] == ["formal", "soak"]
+    rows = json.loads((tmp_path / "docs" / "evidence.json").read_text())
+    assert {name: row["passed"] for name, row in rows.items()} == {
+        "step formal": True, "step soak": False,
+    }  # fmt: skip
 
 
 def test_a_change_while_it_runs_counts_as_none_passed(verify, tmp_path):
     (tmp_path / "fails").unlink()
     (tmp_path / "changes").touch()
     status, steps, told = verify()
-    assert (status, steps) == (1, ["verify-a", "verify-b"])
+    assert (status, steps) == (1, ["formal", "soak"])
     since = "FAILED: it has passed, and files have changed since"
-    assert told == [f"verify: a {since}", f"verify: b {since}"]
+    assert told == [f"verify: formal {since}", "verify: soak passed"]

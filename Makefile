@@ -86,7 +86,7 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 	@$(BIN)/python tools/faults.py --gpu-python $(GPU_VENV)/bin/python \
 		$(if $(value SEED),--seed $(call quoted,SEED)) $(CHECK_FLAGS)
 
-# A step runs only when its row in docs/evidence.md is older than its code or has other HOURS or MINUTES.
+# A step runs only when its row in docs/evidence.md is older than its code, or of fewer HOURS or MINUTES.
 STEPS := test-full test-compare test-gpu figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced soak-random
 verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare and of the GPU path, and all of docs/evidence.md that is older than the code, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)

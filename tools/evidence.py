@@ -296,11 +296,21 @@ def taken(rows: Rows) -> Rows:
 
 
 def has_passed(name: str, values: Iterable[str] = ()) -> bool:
-    """Whether a step has a row with these values of today's sources that passed."""
+    """Whether a step has a row of today's sources with these values, or a longer time, that
+    passed."""
     row = taken(load()).get(f"step {name}")
     if row is None or not row["passed"] or _is_older("step", name, row):
         return False
-    return set(values) <= set(row.get("values", ()))
+    had = dict(value.split("=", 1) for value in row.get("values", ()))
+    asked = (value.split("=", 1) for value in values)
+    return all(name in had and _reaches(had[name], value) for name, value in asked)
+
+
+def _reaches(had: str, asked: str) -> bool:
+    try:
+        return float(had) >= float(asked)
+    except ValueError:
+        return had == asked
 
 
 def forget() -> None:

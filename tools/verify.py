@@ -1,6 +1,6 @@
 """The steps of `make verify`, each `make verify-STEP NAME=VALUE ...`, as tasks of the job engine.
 
-A step whose row in docs/evidence.md is of today's code and values, and passed, does not run again.
+A step whose row in docs/evidence.md is of today's code, and passed, does not run again.
 Rows are taken into the page after each step.
 
 python tools/verify.py [--fresh] [--dry-run] MAKE STEP NAME=VALUE ... STEP ...   # in the checkout

@@ -96,11 +96,13 @@ def test_code_of_another_step_runs_only_that(verify, tmp_path):
     assert verify()[1] == ["soak"]
 
 
-def test_other_values_run_it_again(verify, tmp_path):
+def test_more_time_runs_it_again(verify, tmp_path):
     (tmp_path / "fails").unlink()
     assert verify("HOURS=1")[1] == ["formal", "soak HOURS=1"]
     assert verify("HOURS=1")[1] == []
     assert verify("HOURS=10")[1] == ["soak HOURS=10"]
+    assert verify("HOURS=2.5")[1] == []
+    assert verify("HOURS=long")[1] == ["soak HOURS=long"]
 
 
 def test_fresh_begins_anew_and_a_dry_run_lists(verify, tmp_path):

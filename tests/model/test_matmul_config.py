@@ -17,7 +17,14 @@ from mxdot.model.units.matmul.layout import (
     pack_d,
     unpack_c,
 )
-from mxdot.model.units.matmul.registers import REGISTERS, constants, fields, word
+from mxdot.model.units.matmul.registers import (
+    COUNTER_BITS,
+    COUNTERS,
+    REGISTERS,
+    constants,
+    fields,
+    word,
+)
 from mxdot.model.units.matmul.widths import check_array
 
 DOT = DotConfig("e4m3", lanes=4)
@@ -341,6 +348,12 @@ def test_no_two_fields_share_a_bit_and_no_two_registers_a_word():
         assert all(masks)
         assert sum(masks) == np.bitwise_or.reduce(masks)
         assert sum(masks) < 2**32
+
+
+def test_counters_have_two_words():
+    for name in COUNTERS:
+        low, high = REGISTERS[name].fields, REGISTERS[f"{name}_HIGH"].fields
+        assert [field.mask for field in (*low, *high)] == [2**32 - 1, 2 ** (COUNTER_BITS - 32) - 1]
 
 
 def test_words_by_hand():

@@ -8,7 +8,9 @@ import pytest
 from cases import Cases, random_cases, under_e4m3
 from compare import FULL, check, generator
 from mxdot.model import FORMATS, MACHINES, MXArray, dot, format_pairs, schemes
-from mxdot.model.formats import BF16
+from mxdot.model.formats import BF16, scale_format
+from mxdot.model.products import Pair
+from mxdot.model.steps.codes import CodeStep
 
 EACH = 100_000 if FULL else 200
 RULES = (
@@ -62,6 +64,18 @@ def test_every_pair_of_scales():
     check(cases, "exact")
     for rule in ("aligned:13", "fused:25", "float32"):
         check(cases[:: 1 if FULL else 7], rule)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_terms_fit_their_width(pair):
+    """The largest code under every scale."""
+    fmt, kind = FORMATS[pair], scale_format("e4m3")
+    code = np.array([[np.nanargmax(np.where(np.isinf(fmt.values), np.nan, fmt.values))]], fmt.dtype)
+    scale = np.arange(2**7, dtype=np.uint8)
+    pairs = Pair(fmt, fmt)
+    step = CodeStep(pairs, pairs.of(code, code), scale, scale, 1, True, None, kind)
+    assert np.abs(step.terms).max() <= 2.0 ** (step.bits + step.lsb)
+    assert step.terms[step.terms != 0].min() >= 2.0**step.lsb
 
 
 @pytest.mark.contract("U4")

@@ -150,6 +150,16 @@ def test_random_words():
         quantize(x, "mx9", rounding="stochastic", rng=wrong)  # type: ignore[arg-type]
 
 
+def test_a_generator_draws_whole_words():
+    x = np.random.default_rng(1).standard_normal((2, 32)).astype(np.float32)
+    words = np.frombuffer(np.random.default_rng(5).bytes(4 * x.size), np.uint32).reshape(x.shape)
+    drawn, given = (
+        quantize(x, "mx9", rounding="stochastic", rng=rng)
+        for rng in (np.random.default_rng(5), words)
+    )
+    np.testing.assert_array_equal(drawn.codes, given.codes)
+
+
 def test_names_have_no_case_and_no_spaces_around():
     assert quantize(np.zeros((4, 32), np.float32), " NVFP4 ").scheme.name == "nvfp4"
 

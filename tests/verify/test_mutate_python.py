@@ -79,14 +79,9 @@ def test_each_module_that_computes_is_in_one_part(folder):
         assert of[name] == 1 or (not of[name] and not has_mutants(path)), (name, of[name])
 
 
-def test_files_that_take_long_exist():
-    folder = parts.checkout() / "tests" / "model"
-    assert {path.stem for path in folder.glob("test_*.py")} > parts.LONG
-
-
-def test_quick_files_judge_last(part_of):
-    script = 'case "$*" in *test_dot.py*) ;; *test_wide.py*) exit 1;; esac'
-    part = replace(part_of(script), also_quick=True)
+def test_other_files_of_the_model_judge_last(part_of):
+    script = 'case "$*" in *test_trace.py*) ;; *test_wide.py*) exit 1;; esac'
+    part = replace(part_of(script), also_model=True)
     assert parts.failing(part) == "other tests of model/"
 
 

@@ -31,8 +31,8 @@ OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signa
 @dataclass(frozen=True)
 class Part:
     """Files of a package that are mutated together. files: a folder stands for all modules in it.
-    tests: files that judge, the quickest first. also_quick: every other file of tests/model judges
-    too, except `LONG`. python: of an environment in the checkout. leaves: modules that no test
+    tests: files that judge, the quickest first. also_model: every other file of tests/model judges
+    too. python: of an environment in the checkout. leaves: modules that no test
     here can judge. limit: seconds of a file of tests with a mutant; a loop without an end is
     killed."""
 
@@ -43,7 +43,7 @@ class Part:
     python: str = ""
     leaves: tuple[str, ...] = ()
     limit: float = 300.0
-    also_quick: bool = False
+    also_model: bool = False
 
     @property
     def says(self) -> str:
@@ -60,13 +60,7 @@ class Part:
         return [name for name in names if name not in self.leaves]
 
 
-LONG = {
-    *("test_delays", "test_dot", "test_dot_rational", "test_encode", "test_export"),
-    *("test_machines", "test_operands_warning", "test_own_formats", "test_pipeline"),
-    *("test_requantize", "test_scheme_suite", "test_trace", "test_widths"),
-}
-"""Files of tests/model that take longest: they judge only the parts that name them."""
-_of_model = partial(Part, also_quick=True)
+_of_model = partial(Part, also_model=True)
 
 PARTS = (
     _of_model(
@@ -404,8 +398,8 @@ def _failing(part: Part, root: Path, tree: Path) -> str:
 def _runs(part: Part, root: Path) -> dict[str, list[str]]:
     """Files of tests that run together, by name."""
     runs = {name: [f"tests/{name}.py"] for name in part.tests}
-    if part.also_quick:
-        quick = {path.stem for path in (root / "tests" / "model").glob("test_*.py")} - LONG
-        others = sorted(quick - {name.removeprefix("model/") for name in part.tests})
-        runs["other tests of model/"] = [f"tests/model/{name}.py" for name in others]
+    if part.also_model:
+        names = {f"model/{path.stem}" for path in (root / "tests" / "model").glob("test_*.py")}
+        others = sorted(names - set(part.tests))
+        runs["other tests of model/"] = [f"tests/{name}.py" for name in others]
     return runs

@@ -86,19 +86,19 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 	@$(BIN)/python tools/faults.py --gpu-python $(GPU_VENV)/bin/python \
 		$(if $(value SEED),--seed $(call quoted,SEED)) $(CHECK_FLAGS)
 
-# A step runs only when its row in docs/evidence.md is older than its code, or of fewer HOURS or MINUTES.
-STEPS := test-full test-compare test-gpu figures formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
+# tools/verify.py says which steps run.
+STEPS := test-full test-compare test-gpu formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced soak-random
-verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare and of the GPU path, and all of docs/evidence.md that is older than the code, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
+verify: $(COMPARE) $(GPU) ## run the checks of docs/evidence.md that are missing, failed or older than their code, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
 		$(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
-		fuzz MINUTES=$(call quoted,MINUTES)
+		fuzz MINUTES=$(call quoted,MINUTES) figures
 
 # A step keeps its results for docs/evidence.md.
 EVIDENCE = @$(BIN)/python tools/evidence.py step $(@:verify-%=%) $(MAKE)
 
-.PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
+.PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz figures)
 verify-test-full:
 	$(EVIDENCE) test FULL=1
 verify-test-compare verify-test-gpu verify-formal verify-coverage verify-faults:

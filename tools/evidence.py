@@ -4,15 +4,15 @@
     python tools/evidence.py                         take kept results into docs/evidence.json and
                                                      write the tables of docs/evidence.md
 
-A row has date, version, a digest of its sources (code without comments, versions of packages), and
-the seed if its command has one. A row is `older` where its sources have changed since. The site
-marks rows by today's sources, the file by those of the last run of this program.
+A row has date, version, a digest of its sources (files, Python without comments, and versions of
+packages), the seed if its command has one, and a step's NAME=VALUE. A row is `older` where its
+sources have changed since. The site marks rows by today's sources, the file by those of the last
+run of this program.
 """
 
 import json
 import math
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +25,7 @@ from typing import Any
 from figure_inputs import ROOT, folder_digest
 from figure_tables import markdown
 
+from mxdot.util.children import blames_machine
 from mxdot.util.files import write_file
 from mxdot.util.keys import task_key, version_of
 from mxdot.util.progress import duration
@@ -41,37 +42,42 @@ Rows = dict[str, Row]
 """Results by kind and name."""
 
 
+RTL = ("model", "util", "hw", "sim", "synth")
+PROOFS = (*RTL, "verify/formal", "verify/small_units.py")
+SOURCES: dict[str, tuple[str, ...]] = {
+    "proof": PROOFS,
+    "mutants": (*PROOFS, "verify/mutate"),
+    "coverage": (*PROOFS, "verify/coverage"),
+}
+ALL = (*RTL, "compare", "verify", "cli", "nn", "gpu", "tests", "tools", "examples", "Makefile")
+
+
 @dataclass(frozen=True)
 class Step:
-    """A step of `make verify`. says: what is checked; oracle: against what; sources: folders."""
+    """A step of `make verify`. says: what is checked; oracle: against what; sources: folders and
+    files of its code."""
 
     says: str
     oracle: str
     command: str
-    sources: tuple[str, ...] = ("hw", "model", "sim")
+    sources: tuple[str, ...] = RTL
 
 
-MODEL = ("model", "util", "compare", "synth", "verify", "cli", "hw", "sim", "tests")
-SOURCES: dict[str, tuple[str, ...]] = {
-    "proof": ("hw", "model", "verify/formal"),
-    "mutants": ("hw", "model", "sim", "verify/mutate", "verify/small_units.py"),
-    "coverage": ("hw", "model", "sim", "verify/coverage", "verify/small_units.py"),
-}
 STEPS = {
     "test-full": Step(
         "model, RTL components, command line",
         "rational arithmetic, ml_dtypes, gfloat, NumPy",
         "make test FULL=1",
-        MODEL,
+        ALL,
     ),
     "test-compare": Step(
         "synthesis, comparison, proofs, Verilog",
         "hand-made cases, Yosys, ABC",
         "make test-compare",
-        MODEL,
+        ALL,
     ),
     "test-gpu": Step(
-        "PyTorch and Triton, on a CPU", "golden model", "make test-gpu", (*MODEL, "nn", "gpu")
+        "PyTorch and Triton, on a CPU", "golden model", "make test-gpu", ALL
     ),
     "formal": Step(
         "claims for all inputs", "plain arithmetic, proved by ABC", "make formal", SOURCES["proof"]
@@ -80,7 +86,7 @@ STEPS = {
         "the bench and the proofs notice faults",
         "mutants",
         "make mutate ARGS='--count 20 --seed 915026'",
-        (*SOURCES["mutants"], "gpu"),
+        (*SOURCES["mutants"], "gpu", "tests"),
     ),
     "coverage": Step(
         "lines, branches, toggles of the Verilog", "Verilator", "make coverage",
@@ -90,7 +96,7 @@ STEPS = {
         "commands under kills, full disks, damaged files, other runs",
         "an undisturbed run",
         "make faults",
-        (*MODEL, "nn", "gpu"),
+        ALL,
     ),
     "sim-full": Step(
         "units of every accumulator, format and kind, under gaps, stalls and resets",
@@ -101,27 +107,42 @@ STEPS = {
         "small units in a second simulator with its own parser",
         "golden model",
         "make sim SIM=cxxrtl SEED=1",
+        (*RTL, "verify/simulators"),
     ),
     "sim-bitsliced": Step(
-        "small units, 512 runs at a time", "golden model", "make sim SIM=bitsliced SEED=1"
+        "small units, 512 runs at a time",
+        "golden model",
+        "make sim SIM=bitsliced SEED=1",
+        (*RTL, "verify/simulators"),
     ),
     "sim-netlist": Step(
-        "units as ASAP7 cells", "golden model", "make sim NETLIST=asap7 SEED=1",
-        ("hw", "model", "sim", "synth"),
+        "units as ASAP7 cells", "golden model", "make sim NETLIST=asap7 SEED=1"
     ),
-    "soak": Step("units with fresh seeds", "golden model", "make soak"),
+    "soak": Step("units with fresh seeds", "golden model", "make soak", (*RTL, "verify/soak")),
     "soak-bitsliced": Step(
-        "the same, 512 runs at a time", "golden model", "make soak SIM=bitsliced"
+        "the same, 512 runs at a time",
+        "golden model",
+        "make soak SIM=bitsliced",
+        (*RTL, "verify/soak", "verify/simulators"),
     ),
-    "soak-random": Step("random units of every kind", "golden model", "make soak ARGS=--random"),
+    "soak-random": Step(
+        "random units of every kind",
+        "golden model",
+        "make soak ARGS=--random",
+        (*RTL, "verify/soak"),
+    ),
     "fuzz": Step(
         "damaged files, names and options are read or refused in one line",
         "property tests",
         "make fuzz MINUTES=5",
-        ("model", "util", "synth", "compare", "cli"),
+        ALL,
     ),
 }  # fmt: skip
-PARTS = {"model": ("model",), "verilog": ("model", "hw"), "gpu": ("model", "gpu")}
+PARTS = {
+    "model": ("model", "tests"),
+    "verilog": ("model", "hw", "tests"),
+    "gpu": ("model", "gpu", "tests"),
+}
 """Sources of parts whose mutants tests judge, by the first word of their names."""
 
 GROUPS = {
@@ -163,7 +184,7 @@ def group_of(claim: str) -> str:
 @cache
 def digest_of(sources: tuple[str, ...]) -> str:
     """The digest of today's sources and packages."""
-    return folder_digest(*sources, *LOCKS)
+    return folder_digest(*sources, *LOCKS, pattern="*")
 
 
 def sources_of(kind: str, name: str) -> tuple[str, ...]:
@@ -241,7 +262,11 @@ def _holds(row: Row) -> bool:
 
 
 def step(name: str, command: Sequence[str]) -> int:
-    """Run a step, pass its output on, and keep its rows and its result."""
+    """Run a step, pass its output on, and keep its rows and its result.
+
+    A row whose sources have changed meanwhile is not kept: nobody knows what was checked. Nor is
+    any of a step that the machine has ended.
+    """
     if name not in STEPS:
         raise ValueError(f"step must be one of {', '.join(STEPS)}, not {name!r}")
     before, lines = _digests(), []
@@ -250,17 +275,18 @@ def step(name: str, command: Sequence[str]) -> int:
         for line in process.stdout:
             print(line, end="", flush=True)
             lines.append(line.strip())
-    digest_of.cache_clear()
-    if _digests() == before:  # else nobody knows what was checked
-        rows = told(lines)
-        result = summary(rows, lines)
-        values = [word for word in command if "=" in word]
-        rows[f"step {name}"] = {
-            "result": result, "passed": process.returncode == 0, "values": values,
-        }  # fmt: skip
-        seed = _seed_of(" ".join(command))
-        for label, row in rows.items():
-            _keep(label, row if seed is None else {**row, "seed": seed})
+    if process.returncode < 0 or (process.returncode and blames_machine("\n".join(lines))):
+        return process.returncode
+    rows = told(lines)
+    result = summary(rows, lines)
+    values = [word for word in command if "=" in word]
+    rows[f"step {name}"] = {"result": result, "passed": process.returncode == 0, "values": values}
+    seed = _seed_of(" ".join(command))
+    after = _digests()
+    for label, row in rows.items():
+        sources = sources_of(*label.split(" ", 1))
+        if before[sources] == after[sources]:
+            _keep(label, row if seed is None else {**row, "seed": seed}, after[sources])
     return process.returncode
 
 
@@ -269,17 +295,20 @@ def _seed_of(command: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _digests() -> list[str]:
-    return [digest_of(s) for s in (*SOURCES.values(), *(step.sources for step in STEPS.values()))]
+def _digests() -> dict[tuple[str, ...], str]:
+    """Today's digests of all sources."""
+    digest_of.cache_clear()
+    known = (*SOURCES.values(), *PARTS.values(), *(step.sources for step in STEPS.values()))
+    return {sources: digest_of(sources) for sources in known}
 
 
-def _keep(label: str, row: Row) -> None:
+def _keep(label: str, row: Row, digest: str) -> None:
     kind, _, name = label.partition(" ")
     now = time.time()
     about = {
         "date": time.strftime("%Y-%m-%d", time.gmtime(now)),
         "version": version_of("mxdot"),
-        "digest": digest_of(sources_of(kind, name)),
+        "digest": digest,
     }
     KEPT.put(Outcome(task_key(kind, name), label, {**row, **about}, finished=now))
 
@@ -313,17 +342,26 @@ def _reaches(had: str, asked: str) -> bool:
         return had == asked
 
 
+def is_forgotten(name: str) -> bool:
+    """Whether a step is to begin anew."""
+    return not taken(load()).get(f"step {name}", {"digest": " "})["digest"]
+
+
 def forget() -> None:
-    """Mark all rows as older."""
-    rows = {label: {**row, "digest": ""} for label, row in taken(load()).items()}
-    shutil.rmtree(KEPT.directory, ignore_errors=True)
-    write(rows)
+    """Mark all rows as older, and those of steps as to begin anew."""
+    write({label: {**row, "digest": ""} for label, row in taken(load()).items()})
 
 
-def write(rows: Rows) -> None:
-    """Write the rows and the tables of the page."""
+def write(rows: Rows | None = None) -> None:
+    """Write `rows`, or what `taken` has, and the tables of the page; kept results are then in the
+    file."""
+    kept = results(KEPT.directory)
+    rows = taken(load()) if rows is None else rows
+    digest_of.cache_clear()
     save(rows)
     write_file(PAGE, render(PAGE.read_text(encoding="utf-8"), rows))
+    for outcome in kept:
+        KEPT.path(outcome.key).unlink(missing_ok=True)
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -421,7 +459,7 @@ def main(arguments: Sequence[str]) -> int:
     """The command line."""
     if arguments[:1] == ["step"]:
         return step(arguments[1], arguments[2:])
-    write(taken(load()))
+    write()
     return 0
 
 

@@ -7,6 +7,7 @@ import json
 import shlex
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,7 +49,7 @@ def shortened(*parts: str) -> str:
 
 
 def essence(text: str) -> str:
-    """Python text without docstrings, comments and space."""
+    """Python text without docstrings, comments and empty lines."""
     lines = text.splitlines(keepends=True)
 
     def place(line: int, offset: int) -> tuple[int, int]:
@@ -71,28 +72,41 @@ def essence(text: str) -> str:
     for (first, left), (last, right) in sorted(dropped, reverse=True):
         rest = lines[last - 1][right:]
         lines[first - 1 : last] = [lines[first - 1][:left] + rest]
-    return "".join("".join(lines).split())
+    kept = (line.rstrip() for line in "".join(lines).splitlines())
+    return "\n".join(filter(None, kept))
 
 
 def _essence_of(path: Path) -> str:
-    return _hash_of(path.read_text(encoding="utf-8"), path.suffix == ".py")
+    if path.suffix == ".py":
+        return _hash_of(path.read_text(encoding="utf-8"))
+    return file_digest(path)
 
 
 @cache
-def _hash_of(text: str, is_python: bool) -> str:
-    return hashlib.sha256((essence(text) if is_python else text).encode()).hexdigest()
+def _hash_of(text: str) -> str:
+    with suppress(SyntaxError, tokenize.TokenError):  # of a file that is being edited
+        text = essence(text)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def folder_digest(*names: str) -> str:
-    """The code of whole folders and files of the repository, without comments."""
-    paths = [path for name in names for path in _python_files(ROOT / name)]
+def folder_digest(*names: str, pattern: str = "*.py") -> str:
+    """Whole folders and files of the repository, Python without comments. pattern: of the names of
+    files in folders."""
+    paths = [path for name in names for path in _files(ROOT / name, pattern)]
     if not paths:
         raise ValueError(f"names must be of folders with code, not {', '.join(names)}")
     return shortened(*(f"{path.relative_to(ROOT)} {_essence_of(path)}" for path in paths))
 
 
-def _python_files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.rglob("*.py"))
+def _files(path: Path, pattern: str) -> list[Path]:
+    """Files, except those that Python, editors and systems write by themselves."""
+    if path.is_file():
+        return [path]
+    return [
+        file
+        for file in sorted(path.rglob(pattern))
+        if file.is_file() and "__pycache__" not in file.parts and not file.name.startswith(".")
+    ]
 
 
 def code_digest(module: str, within: Sequence[str]) -> str:

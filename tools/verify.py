@@ -1,7 +1,8 @@
 """The steps of `make verify`, each `make verify-STEP NAME=VALUE ...`, as tasks of the job engine.
 
-A step whose row in docs/evidence.md is of today's code, and passed, does not run again.
-Rows are taken into the page after each step.
+A step does not run when its row in docs/evidence.json passed with today's code, packages and seed,
+and at least these HOURS or MINUTES. `figures` has no row and always runs. Rows are taken into the
+page after each step.
 
 python tools/verify.py [--fresh] [--dry-run] MAKE STEP NAME=VALUE ... STEP ...   # in the checkout
 """
@@ -23,7 +24,7 @@ from mxdot.util.progress import show_plan
 from mxdot.util.store import Outcome, Store
 from mxdot.util.workers import processes
 
-CHANGED = "it has passed, and files have changed since"
+CHANGED = "it has passed, and its code has changed since"
 MINUTES = {
     "test-full": 120, "test-compare": 13, "formal": 26, "mutate": 90, "coverage": 8, "faults": 14,
     "sim-cxxrtl": 5, "sim-bitsliced": 5, "sim-netlist": 34, "sim-full": 61, "figures": 1,
@@ -54,17 +55,19 @@ class Step:
 
     @property
     def has_row(self) -> bool:
-        """All but the check of figures, which takes seconds."""
+        """False for `figures`, whose check takes seconds."""
         return self.label in evidence.STEPS
 
     def has_passed(self) -> bool:
-        """With the files as they are."""
+        """Whether there is a row of today's code that passed."""
         evidence.digest_of.cache_clear()
         return self.has_row and evidence.has_passed(self.label, self.values)
 
     def run(self) -> None:
         """ValueError when the step fails, or files change meanwhile."""
         command = [self.make, f"verify-{self.label}", *self.values]
+        if self.has_row and evidence.is_forgotten(self.label):
+            command.append("FRESH=1")
         status = subprocess.run(command, check=False).returncode
         if status:
             raise ValueError(f"exit status {status}")
@@ -73,7 +76,7 @@ class Step:
 
 
 class _Lines:
-    """A line when a step begins; what it does, it says by itself."""
+    """Prints a line when a step begins, and writes its rows when it ends; steps print the rest."""
 
     def begin(self, tasks: Sequence[Task], kept: int) -> None:
         if kept:
@@ -83,7 +86,7 @@ class _Lines:
         print(f"verify: {task.label}", flush=True)
 
     def end(self, task: Task, outcome: Outcome) -> None:
-        evidence.write(evidence.taken(evidence.load()))
+        evidence.write()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -113,6 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         print(
             f"verify: {step.label} {'passed' if error is None else f'FAILED: {error}'}", flush=True
         )
+    evidence.write()
     return int(failed)
 
 

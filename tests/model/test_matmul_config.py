@@ -18,7 +18,6 @@ from mxdot.model.units.matmul.layout import (
     unpack_c,
 )
 from mxdot.model.units.matmul.registers import (
-    COUNTER_BITS,
     COUNTERS,
     REGISTERS,
     constants,
@@ -353,7 +352,7 @@ def test_no_two_fields_share_a_bit_and_no_two_registers_a_word():
 def test_counters_have_two_words():
     for name in COUNTERS:
         low, high = REGISTERS[name].fields, REGISTERS[f"{name}_HIGH"].fields
-        assert [field.mask for field in (*low, *high)] == [2**32 - 1, 2 ** (COUNTER_BITS - 32) - 1]
+        assert [field.mask for field in (*low, *high)] == [2**32 - 1, 2**16 - 1]
 
 
 def test_words_by_hand():

@@ -68,14 +68,17 @@ def test_every_pair_of_scales():
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_terms_fit_their_width(pair):
-    """The largest code under every scale."""
+    """The largest and the least code under every scale."""
     fmt, kind = FORMATS[pair], scale_format("e4m3")
-    code = np.array([[np.nanargmax(np.where(np.isinf(fmt.values), np.nan, fmt.values))]], fmt.dtype)
+    known = np.where(np.isfinite(fmt.values) & (fmt.values > 0), fmt.values, np.nan)
+    codes = np.array([[np.nanargmax(known), np.nanargmin(known)]], fmt.dtype)
     scale = np.arange(2**7, dtype=np.uint8)
     pairs = Pair(fmt, fmt)
-    step = CodeStep(pairs, pairs.of(code, code), scale, scale, 1, True, None, kind)
-    assert np.abs(step.terms).max() <= 2.0 ** (step.bits + step.lsb)
-    assert step.terms[step.terms != 0].min() >= 2.0**step.lsb
+    step = CodeStep(pairs, pairs.of(codes, codes), scale, scale, 2, True, None, kind)
+    digits = step.terms * 2.0**-step.lsb
+    assert digits.max() <= 2.0**step.bits
+    assert (digits == np.rint(digits)).all()
+    assert (digits % 2 == 1).any()
 
 
 @pytest.mark.contract("U4")

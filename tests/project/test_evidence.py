@@ -20,8 +20,11 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "KEPT", Store(tmp_path))
     monkeypatch.setattr(evidence, "digest_of", evidence.cache(lambda sources: digests[sources]))
     digests = dict.fromkeys(
-        [evidence.sources_of("proof", "x"), *map(tuple, evidence.SOURCES.values()), ("model",)]
-        + [step.sources for step in evidence.STEPS.values()],
+        (
+            *evidence.SOURCES.values(),
+            *evidence.PARTS.values(),
+            *(step.sources for step in evidence.STEPS.values()),
+        ),
         "1",
     )
     return digests
@@ -95,11 +98,37 @@ def test_a_failure_is_told(kept):
     assert "FAILED: no" in evidence.steps(evidence.taken({}))
 
 
-def test_sources_that_change_while_a_step_runs_leave_no_result(kept, monkeypatch):
-    states = iter("12")
-    monkeypatch.setattr(evidence, "_digests", lambda: next(states))
-    evidence.step("fuzz", [sys.executable, "-c", "print(1)"])
-    assert evidence.taken({}) == {}
+CHANGES = """
+import sys
+from pathlib import Path
+Path(sys.argv[1]).write_text("2")
+print("a: 9 mutants, killed by x; equivalent 2, survived 1: score")
+"""
+
+
+def test_rows_whose_sources_change_meanwhile_are_not_kept(kept, tmp_path, monkeypatch):
+    """Others of the step are."""
+    changed = tmp_path / "changed"
+    changed.write_text("1")
+    of_fuzz = evidence.STEPS["fuzz"].sources
+
+    def digest(sources):
+        return changed.read_text() if sources == of_fuzz else "1"
+
+    monkeypatch.setattr(evidence, "digest_of", evidence.cache(digest))
+    for name, labels in (("fuzz", {"mutants a"}), ("mutate", {"mutants a", "step mutate"})):
+        changed.write_text("1")
+        evidence.step(name, [sys.executable, "-c", CHANGES, str(changed)])
+        assert evidence.taken({}).keys() == labels
+
+
+def test_a_step_that_the_machine_ends_has_no_row(kept):
+    for end in (
+        "os.kill(os.getpid(), 9)",
+        "print(os.strerror(errno.ENOSPC)); sys.exit(1)",
+    ):
+        assert evidence.step("fuzz", [sys.executable, "-c", f"import errno, os, sys; {end}"])
+        assert evidence.taken({}) == {}
 
 
 def test_an_unknown_step():
@@ -112,9 +141,7 @@ def test_every_step_of_verify_has_a_row():
     names = [
         line.partition(":=")[2].split() for line in words if line.startswith(("STEPS", "SOAKS"))
     ]
-    assert {name for line in names for name in line} - {"figures"} == evidence.STEPS.keys() - {
-        "fuzz"
-    }
+    assert {name for line in names for name in line} == evidence.STEPS.keys() - {"fuzz"}
 
 
 def test_the_page_is_made_of_the_data():

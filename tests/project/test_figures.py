@@ -166,8 +166,10 @@ def test_essence_is_what_code_does():
         '"""Doc."""\nX = 1  # why\n"""About X."""\n\ndef f():\n    """Doc."""\n    return "# no"\n'
     )
     assert essence(text) == essence(text.replace("Doc", "Other").replace("why", "ä\n\n"))
-    assert essence(text) == 'X=1deff():return"#no"'
+    assert essence(text) == 'X = 1\ndef f():\n    return "# no"'
     assert essence(text) != essence(text.replace("# no", "# yes"))
+    assert essence("if a:\n    b()\n    c()\n") != essence("if a:\n    b()\nc()\n")
+    assert essence("x = 'a b'\n") != essence("x = 'ab'\n")
 
 
 def test_code_is_what_a_module_imports(tmp_path):

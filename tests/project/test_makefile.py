@@ -1,11 +1,13 @@
 """Variables of the Makefile reach programs as one word each, whatever is in them."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import evidence
 import pytest
 
 from odd_names import ODD
@@ -110,15 +112,18 @@ def test_steps_of_verify(make, tmp_path):
     assert words[:2] == ["tools/verify.py", "make"]
     soaks = ("soak", "soak-bitsliced", "soak-random")
     hours = [word for soak in soaks for word in (soak, "HOURS=3")]
-    assert words[-8:] == [*hours, "fuzz", "MINUTES=7"]
+    assert words[-9:] == [*hours, "fuzz", "MINUTES=7", "figures"]
     for step in words[2:]:
         if "=" not in step:
             make(f"verify-{step}", HOURS="3", MINUTES="7", GPU_VENV=tmp_path)
-    seen = make("verify-formal")
-    assert ["sim", "soak", "--hours", "3"] in [words for words, _ in seen]
-    assert ["sim", "soak", "--hours", "3", "--simulator", "bitsliced"] in [
-        words for words, _ in seen
-    ]
+    seen = [words for words, _ in make("verify-formal")]
+    assert ["sim", "soak", "--hours", "3"] in seen
+    assert ["sim", "soak", "--hours", "3", "--simulator", "bitsliced"] in seen
+    kept = {words[2]: words[4:] for words in seen if words[:2] == ["tools/evidence.py", "step"]}
+    for name, step in evidence.STEPS.items():
+        time = {"fuzz": "MINUTES=7", "soak": "HOURS=3"}.get(name.partition("-")[0])
+        command = [word for word in shlex.split(step.command) if not word.startswith("MINUTES=")]
+        assert kept[name] == [*command[1:], *filter(None, [time])]
 
 
 def test_checks_begin_anew_or_tell_their_plan(make):

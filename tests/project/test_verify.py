@@ -11,14 +11,17 @@ import pytest
 
 TOOLS = Path(evidence.__file__).parent
 MAKE = f"""#!{sys.executable}
-import subprocess, sys
+import os, subprocess, sys
 from pathlib import Path
 step, *values = sys.argv[1:]
 if step.startswith("verify-"):
+    if "FRESH=1" in values:
+        values.remove("FRESH=1")
+        os.environ["FRESH"] = "anew"
     tool = [sys.executable, "tools/evidence.py", "step", step[7:], sys.argv[0], step[7:]]
     sys.exit(subprocess.run([*tool, *values]).returncode)
 with Path("build/ran").open("a") as file:
-    print(*sys.argv[1:], file=file)
+    print(*sys.argv[1:], *os.environ.get("FRESH", "").split(), file=file)
 if Path("changes").exists():
     Path("hw/unit.py").write_text("changed")
 print("result of", step)
@@ -34,11 +37,10 @@ def verify(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "evidence.md").write_text("<!-- evidence: steps -->\n<!-- end -->\n")
     shutil.copytree(TOOLS, tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
-    for sources in (*evidence.SOURCES.values(), *(s.sources for s in evidence.STEPS.values())):
-        for name in (*sources, *evidence.LOCKS):
-            path = tmp_path / (name if Path(name).suffix else f"{name}/unit.py")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("one")
+    for name in (*evidence.ALL, "verify/soak"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    for name in ("hw/unit.py", "hw/main.cc", "sim/unit.py", "Makefile/unit.py", *evidence.LOCKS):
+        (tmp_path / name).write_text("one")
     (tmp_path / "fails").touch()
     make = tmp_path / "build" / "make"
     make.write_text(MAKE)
@@ -60,9 +62,9 @@ PASSED = ["verify: formal passed", "verify: soak passed"]
 
 
 def test_what_has_passed_is_not_run_again(verify, tmp_path):
-    """On another machine neither, which has the rows of the page only."""
+    """Rows of docs/evidence.json alone suffice."""
     assert verify() == (1, ["formal", "soak"], FAILED)
-    shutil.rmtree(tmp_path / "build" / "evidence")
+    shutil.rmtree(tmp_path / "build" / "evidence", ignore_errors=True)
     (tmp_path / "docs" / "new.md").touch()
     (tmp_path / "hw" / "unit.py").write_text("one  # a remark")
     assert verify() == (1, ["soak"], FAILED)
@@ -77,6 +79,7 @@ def test_what_has_passed_is_not_run_again(verify, tmp_path):
     "change",
     [
         lambda root: (root / "hw" / "unit.py").write_text("two"),
+        lambda root: (root / "hw" / "main.cc").write_text("two"),
         lambda root: (root / "hw" / "new.py").touch(),
         lambda root: (root / "hw" / "unit.py").rename(root / "hw" / "other.py"),
         lambda root: (root / "requirements.lock").write_text("two"),
@@ -92,7 +95,7 @@ def test_other_code_runs_it_again(change, verify, tmp_path):
 def test_code_of_another_step_runs_only_that(verify, tmp_path):
     (tmp_path / "fails").unlink()
     verify()
-    (tmp_path / "sim" / "unit.py").write_text("two")
+    (tmp_path / "verify" / "soak" / "unit.py").write_text("one")
     assert verify()[1] == ["soak"]
 
 
@@ -114,17 +117,35 @@ def test_fresh_begins_anew_and_a_dry_run_lists(verify, tmp_path):
     )
     assert verify("--dry-run", "--fresh")[2][1].startswith("2 to do, 1 at a time")
     assert verify()[1] == ["soak"]
-    assert verify("--fresh")[1] == ["formal", "soak"]
+    assert verify("--fresh")[1] == ["formal anew", "soak anew"]
+    assert verify()[1] == ["soak"]
     rows = json.loads((tmp_path / "docs" / "evidence.json").read_text())
     assert {name: row["passed"] for name, row in rows.items()} == {
         "step formal": True, "step soak": False,
     }  # fmt: skip
 
 
-def test_a_change_while_it_runs_counts_as_none_passed(verify, tmp_path):
+def test_an_interrupted_run_that_began_anew_goes_on_so(verify, tmp_path):
+    (tmp_path / "fails").unlink()
+    verify()
+    page = tmp_path / "docs" / "evidence.json"
+    make = tmp_path / "build" / "make"
+    make.write_text(
+        MAKE.replace(
+            "step, *values",
+            "if sys.argv[1] == 'verify-soak':\n    os.kill(os.getppid(), 9)\nstep, *values",
+        )
+    )
+    assert verify("--fresh")[0] == 1
+    assert json.loads(page.read_text())["step soak"]["digest"] == ""
+    make.write_text(MAKE)
+    assert verify() == (0, ["soak anew"], PASSED)
+
+
+def test_a_step_whose_code_changes_meanwhile_fails(verify, tmp_path):
     (tmp_path / "fails").unlink()
     (tmp_path / "changes").touch()
     status, steps, told = verify()
     assert (status, steps) == (1, ["formal", "soak"])
-    since = "FAILED: it has passed, and files have changed since"
+    since = "FAILED: it has passed, and its code has changed since"
     assert told == [f"verify: formal {since}", "verify: soak passed"]

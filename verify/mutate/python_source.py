@@ -15,8 +15,8 @@ _COMPARE = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 SPEED_ONLY = {
-    "CHECKED_AT_ONCE", "CHUNK", "CHUNK_CODES", "CHUNK_STEP", "MOST_TABLES", "NO_EXPONENT", "REUSED",
-    "TABLE_BITS", "WHOLE", "_looks_up_once",
+    "CHECKED_AT_ONCE", "CHUNK", "CHUNK_CODES", "CHUNK_STEP", "ITERATIONS", "MOST_TABLES",
+    "NO_EXPONENT", "REUSED", "TABLE_BITS", "WHOLE", "_looks_up_once", "has_table",
 }  # fmt: skip
 """Names of values and functions of which a small change alters speed and no result."""
 

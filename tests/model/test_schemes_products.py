@@ -22,6 +22,7 @@ from mxdot.model.schemes import (
     matmul,
     quantize,
 )
+from mxdot.model.steps.operands import OperandSteps
 from scheme_cases import MX, RULES, random_array, random_c
 
 
@@ -248,3 +249,27 @@ def test_elements_of_a_scheme_are_flushed():
     )
     assert matmul(x, y, "exact") == 448 * 2.0**-9
     assert matmul(x, y, "cdna2-bf16") == 0
+
+
+@pytest.mark.parametrize("name", ["mxfp8_e5m2", "nvfp4", "mx9", "vsquant8_u6"])
+def test_terms_fit_their_bounds(name, monkeypatch):
+    steps, walk = [], OperandSteps.walk
+
+    def walked(self, record):
+        for step in walk(self, record):
+            steps.append(step)
+            yield step
+
+    monkeypatch.setattr(OperandSteps, "walk", walked)
+    rng = generator("bounds", name)
+    a, b = (random_array(rng, SCHEMES[name], 20, 128, "any") for _ in range(2))
+    x = rng.standard_normal((20, 128)).astype(np.float32)
+    x[::3, 5] = np.inf
+    for left in (a, x):
+        matmul(left, b, "fused:13")
+    assert any(step.special.any() for step in steps)
+    for step in steps:
+        largest = np.abs(step.terms).max(axis=-1)
+        assert (largest <= np.ldexp(1.0, step.largest_unit + step.term_bits)).all()
+        assert (largest <= 2.0 ** (step.bits + step.lsb)).all()
+        assert (step.products[~np.isfinite(step._products)] == 0).all()

@@ -33,6 +33,16 @@ def test_a_sum_is_exact(bits, count):
         assert Fraction(high) + Fraction(rest) == want, (row, high, rest)
 
 
+@pytest.mark.parametrize("below", [0, 3])
+def test_a_sum_as_an_integer(below):
+    """Of two float64, and of terms too far apart for those, in a unit of no more than theirs."""
+    terms = np.array([[2.0**60, 1, 2.0**30, -1, 3], [2.0**200, 2.0**100, 1, -(2.0**200), 5]])
+    got = exact_sum(np.ldexp(terms, -4), 202, -4)
+    assert got.whole is not None
+    want = [sum(map(int, row)) << below for row in terms.tolist()]
+    assert got.integers(-4 - below).tolist() == want
+
+
 @pytest.mark.parametrize(
     ("formats", "k", "scale_format", "scale", "factor"),
     [(("e5m2", "e4m3"), 16, "e8m0", 127, 1), (("e5m2", "int8"), 128, "e4m3", 0x3F, 1.875**2)],

@@ -23,6 +23,7 @@ from mxdot.model.formats import (
     Specials,
     UnsignedFormat,
     scale_format,
+    sign_magnitude,
 )
 from mxdot.model.schemes import scheme
 from rational import formats as rational_formats
@@ -177,6 +178,14 @@ def test_negated(name):
     assert alone.sum() == 1
     same = alone & fmt.is_integer
     np.testing.assert_array_equal(negated, np.where(same, values, -values))
+
+
+@pytest.mark.parametrize("bits", [2, 5, 8])
+def test_negated_sign_and_magnitude(bits):
+    fmt, codes = sign_magnitude(bits), np.arange(2**bits, dtype=np.uint8)
+    values, negated = fmt.values[codes], fmt.values[fmt.negated(codes)]
+    np.testing.assert_array_equal(negated, -values)
+    assert (np.signbit(negated) != np.signbit(values)).all()
 
 
 # Floats that NumPy has --------------------------------------------------------------------------

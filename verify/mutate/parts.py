@@ -120,6 +120,7 @@ PARTS = (
             "model/test_machines",
             "model/test_pipeline",
             "model/test_dot_rational",
+            "hw/test_unit",
         ),
     ),
     _of_model(

@@ -180,9 +180,10 @@ def test_negated(name):
     np.testing.assert_array_equal(negated, np.where(same, values, -values))
 
 
-@pytest.mark.parametrize("bits", [2, 5, 8])
+@pytest.mark.parametrize("bits", [1, 4, 7, 8])
 def test_negated_sign_and_magnitude(bits):
-    fmt, codes = sign_magnitude(bits), np.arange(2**bits, dtype=np.uint8)
+    fmt = sign_magnitude(bits)
+    codes = np.arange(2**fmt.bits, dtype=fmt.dtype)
     values, negated = fmt.values[codes], fmt.values[fmt.negated(codes)]
     np.testing.assert_array_equal(negated, -values)
     assert (np.signbit(negated) != np.signbit(values)).all()

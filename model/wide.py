@@ -130,10 +130,14 @@ def _on_host(x: Array) -> NDArray:
 
 def _jam(value: int) -> float:
     """`value` rounded to odd at 53 bits, as float64."""
-    excess = max(value.bit_length() - CARRIER_BITS, 0)
-    floor = value >> excess
-    sticky = floor << excess != value
-    return float((floor | sticky) << excess)  # fits float64: sums have at most 1024 bits
+    magnitude = abs(value)
+    excess = magnitude.bit_length() - CARRIER_BITS
+    if excess <= 0:
+        return float(value)
+    truncated = magnitude >> excess
+    sticky = truncated << excess != magnitude
+    odd = float((truncated | sticky) << excess)  # fits float64: sums have at most 1024 bits
+    return -odd if value < 0 else odd
 
 
 jammed: Callable[..., NDArray[np.object_]] = np.frompyfunc(_jam, 1, 1)

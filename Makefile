@@ -86,12 +86,12 @@ faults: $(COMPARE) $(GPU) ## disturb commands while they run: nothing may be los
 	@$(BIN)/python tools/faults.py --gpu-python $(GPU_VENV)/bin/python \
 		$(if $(value SEED),--seed $(call quoted,SEED)) $(CHECK_FLAGS)
 
-# tools/verify.py says which steps run.
+# tools/verify_steps.py says which steps run.
 STEPS := test-full test-compare test-gpu formal mutate coverage faults sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced soak-random
 verify: $(COMPARE) $(GPU) ## run the checks of docs/evidence.md that are missing, failed or older than their code, in hours; goes on where it stopped (HOURS=n MINUTES=n FRESH=1 PLAN=1)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
-	@$(BIN)/python tools/verify.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
+	@$(BIN)/python tools/verify_steps.py $(if $(filter-out 0,$(value FRESH)),--fresh) $(if $(filter-out 0,$(value PLAN)),--dry-run) \
 		$(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
 		fuzz MINUTES=$(call quoted,MINUTES) figures
 

@@ -109,7 +109,7 @@ def test_the_python_and_pytorch_of_environments(make, tmp_path, value):
 
 def test_steps_of_verify(make, tmp_path):
     ((words, _),) = make("verify", HOURS="3", MINUTES="7")
-    assert words[:2] == ["tools/verify.py", "make"]
+    assert words[:2] == ["tools/verify_steps.py", "make"]
     soaks = ("soak", "soak-bitsliced", "soak-random")
     hours = [word for soak in soaks for word in (soak, "HOURS=3")]
     assert words[-9:] == [*hours, "fuzz", "MINUTES=7", "figures"]
@@ -134,7 +134,7 @@ def test_checks_begin_anew_or_tell_their_plan(make):
     assert words[:4] == ["tools/faults.py", "--gpu-python", ".venv-gpu/bin/python", "--seed"]
     assert words[4:] == ["3", "--jobs", "2", "--fresh", "--only", "x"]
     words, _ = make("verify", FRESH="1", PLAN="1")[-1]
-    assert words[:4] == ["tools/verify.py", "--fresh", "--dry-run", "make"]
+    assert words[:4] == ["tools/verify_steps.py", "--fresh", "--dry-run", "make"]
 
 
 @pytest.mark.parametrize("name", ["ARGS", "SEED", "SIM", "NETLIST", "FULL"])

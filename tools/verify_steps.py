@@ -4,7 +4,7 @@ A step does not run when its row in docs/evidence.json passed with today's code,
 and at least these HOURS or MINUTES. `figures` has no row and always runs. Rows are taken into the
 page after each step.
 
-python tools/verify.py [--fresh] [--dry-run] MAKE STEP NAME=VALUE ... STEP ...   # in the checkout
+python tools/verify_steps.py [--fresh] [--dry-run] MAKE STEP NAME=VALUE ... STEP ...
 """
 
 import subprocess

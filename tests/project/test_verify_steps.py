@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import evidence
 import figure_inputs
 import pytest
-import verify as tool
+import verify_steps as tool
 
 from mxdot.util.jobs import Backend
 from mxdot.util.store import Store
 
-TOOLS = Path(evidence.__file__).parent
+TOOLS = Path(tool.__file__).parent
 MAKE = f"""#!{sys.executable}
 import subprocess, sys
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_what_has_passed_is_not_run_again(checkout):
     fails.touch()
     for steps, told in ((["formal", "soak"], FAILED), (["soak"], PASSED)):
         ran.unlink(missing_ok=True)
-        command = [sys.executable, "tools/verify.py", make.resolve(), "formal", "soak"]
+        command = [sys.executable, "tools/verify_steps.py", make.resolve(), "formal", "soak"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, ran.read_text().split()) == (told == FAILED, steps)
         assert done.stdout.splitlines()[-2:] == told

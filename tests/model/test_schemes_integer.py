@@ -18,6 +18,7 @@ from mxdot.model.schemes import (
     Level,
     ScaledArray,
     Scheme,
+    block,
     integer_sums,
     largest_length,
     matmul,
@@ -118,6 +119,15 @@ def test_sums_up_to_the_largest_length(scheme, codes, zeros, term):
 
 
 @pytest.mark.contract("T22", "T23", "T24")
+def test_each_region_may_have_the_largest_length():
+    """Two of them in a row that is longer than one may be."""
+    longest = largest_length(FULL8, FULL8)
+    half = Scheme("full8_halves", (INT8_FULL,), (replace(FLOAT, granularity=block(longest)),), "")
+    row = np.full((1, 2 * longest), 2, np.uint8)
+    x = ScaledArray(half, row, (np.ones((1, 2), np.float32),))
+    assert integer_sums(x, x).sums.tolist() == [[[4 * longest, 4 * longest]]]
+
+
 def test_some_sum_overflows_one_past_the_largest_length():
     """The lengths are the largest ones: the worst codes overflow with one term more."""
     for scheme, codes, zeros in (

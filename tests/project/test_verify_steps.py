@@ -16,7 +16,7 @@ import verify_steps as tool
 from mxdot.util.jobs import Backend
 from mxdot.util.store import Store
 
-TOOLS = Path(tool.__file__).parent
+TOOLS = evidence.ROOT / "tools"
 MAKE = f"""#!{sys.executable}
 import subprocess, sys
 from pathlib import Path

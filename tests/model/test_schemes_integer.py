@@ -118,7 +118,6 @@ def test_sums_up_to_the_largest_length(scheme, codes, zeros, term):
                 call()
 
 
-@pytest.mark.contract("T22", "T23", "T24")
 def test_each_region_may_have_the_largest_length():
     """Two of them in a row that is longer than one may be."""
     longest = largest_length(FULL8, FULL8)
@@ -128,6 +127,7 @@ def test_each_region_may_have_the_largest_length():
     assert integer_sums(x, x).sums.tolist() == [[[4 * longest, 4 * longest]]]
 
 
+@pytest.mark.contract("T22", "T23", "T24")
 def test_some_sum_overflows_one_past_the_largest_length():
     """The lengths are the largest ones: the worst codes overflow with one term more."""
     for scheme, codes, zeros in (

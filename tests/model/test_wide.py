@@ -35,7 +35,7 @@ def test_a_sum_is_exact(bits, count):
 
 @pytest.mark.parametrize("below", [0, 3])
 def test_a_sum_as_an_integer(below):
-    """Of two float64, and of terms too far apart for those, in a unit of no more than theirs."""
+    """Sums of two float64, or of terms too far apart for those, in their unit and a smaller one."""
     terms = np.array([[2.0**60, 1, 2.0**30, -1, 3], [2.0**200, 2.0**100, 1, -(2.0**200), 5]])
     got = exact_sum(np.ldexp(terms, -4), 202, -4)
     assert got.whole is not None

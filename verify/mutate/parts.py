@@ -32,9 +32,8 @@ OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signa
 class Part:
     """Files of a package that are mutated together. files: a folder stands for all modules in it.
     tests: files that judge, the quickest first. also_model: every other file of tests/model judges
-    too. python: of an environment in the checkout. leaves: modules that no test
-    here can judge. limit: seconds of a file of tests with a mutant; a loop without an end is
-    killed."""
+    too. python: of an environment in the checkout. leaves: modules that no test here can judge.
+    limit: seconds of a file of tests with a mutant; a loop without an end is killed."""
 
     name: str
     files: tuple[str, ...]

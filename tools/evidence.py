@@ -134,7 +134,7 @@ STEPS = {
     "fuzz": Step(
         "damaged files, names and options are read or refused in one line",
         "property tests",
-        "make fuzz MINUTES=5",
+        "make fuzz",
         ALL,
     ),
 }  # fmt: skip
@@ -393,7 +393,10 @@ def steps(rows: Rows) -> str:
         result = "-" if row is None else ("" if row["passed"] else "FAILED: ") + row["result"]
         when = "-" if row is None else state("step", name, row)
         result = re.sub(r" compared with the model, (\d+ mismatches).*", r": \1", result)
-        lines.append([step.says, step.oracle, f"`{step.command}`", result.replace("|", "/"), when])
+        values = () if row is None else row.get("values", ())
+        time = [value for value in values if value.startswith(("HOURS=", "MINUTES="))]
+        command = " ".join([step.command, *time])
+        lines.append([step.says, step.oracle, f"`{command}`", result.replace("|", "/"), when])
     return markdown(["checked", "against", "command", "last result", "when"], lines)
 
 

@@ -134,6 +134,7 @@ def test_more_time_runs_it_again(verify):
     assert verify("HOURS=1")[1] == []
     assert verify("HOURS=10")[1] == ["soak HOURS=10"]
     assert verify("HOURS=2.5")[1] == []
+    assert "| `make soak HOURS=10` |" in Path("docs/evidence.md").read_text()
     assert verify("HOURS=long")[1] == ["soak HOURS=long"]
 
 

@@ -432,7 +432,7 @@ def mutants(rows: Rows) -> str:
         killed = different - row["survived"]
         count = f"{killed}/{different}"
         lines.append([f"`{name}`", count, str(row["equal"]), state("mutants", name, row)])
-    return markdown(["subject", "killed", "proved equal", "when"], lines)
+    return markdown(["subject", "killed", "equal", "when"], lines)
 
 
 def coverage(rows: Rows) -> str:

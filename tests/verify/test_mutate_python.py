@@ -1,6 +1,7 @@
 """Mutants of Python modules, and the tests that judge them."""
 
 import ast
+import tomllib
 from collections import Counter
 from dataclasses import replace
 
@@ -63,6 +64,31 @@ def test_a_mutant_of_the_model(tests, fate):
     outcome = parts.judged(part, *mutant)
     assert outcome.fate is fate, outcome
     assert not parts.failing(parts.Part("rules", (), tests[:1]))
+
+
+def equal_mutants():
+    """Part, file and change of each mutant in EQUAL, which must be one of the file's."""
+    for entry in tomllib.loads(parts.EQUAL.read_text())["equal"]:
+        package, file = entry["file"].split("/", 1)
+        (part,) = (p for p in parts.PARTS if p.package == package and file in p.modules)
+        text = (parts.PACKAGE / entry["file"]).read_text()
+        lines = [line.strip() for line in text.splitlines()]
+        (number,) = (n for n, line in enumerate(lines, 1) if line == entry["line"])
+        every = python_source.sample(text, len(text), "")
+        for words in entry["changes"]:
+            (change,) = (c for c in every if (c.line, c.words) == (number, words))
+            yield part, file, change
+
+
+def test_an_equal_mutant_is_one_with_a_reason(monkeypatch):
+    monkeypatch.setattr(parts, "failing", lambda *_: "")
+    fates = {parts.judged(*mutant).fate for mutant in equal_mutants()}
+    assert fates == {Fate.EQUIVALENT}
+    part, file, change = next(equal_mutants())
+    for other in (replace(change, wrong="1"), replace(change, line=1)):
+        assert parts.judged(part, file, other).fate is Fate.SURVIVED
+    monkeypatch.setattr(parts, "failing", lambda *_: "model/test_wide")
+    assert parts.judged(part, file, change).fate is Fate.KILLED
 
 
 def has_mutants(file):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from .score import Fate, MutantOutcome
 
 PACKAGE = Path(__file__).parents[2]
 """Root of mxdot, with its folders model, sim and so on."""
+EQUAL = Path(__file__).with_name("equal.toml")
 OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """Ends of a process by what it does itself, as a kernel that writes outside its tensors."""
 
@@ -332,7 +334,7 @@ def mutants(part: Part, count: int, seed: int) -> list[tuple[str, Change]]:
 
 def text_of(file: str, change: Change) -> str:
     """A mutant in a line."""
-    return f"{change.operator}: {change.wrong} for {change.right} at {file}:{change.line}"
+    return f"{change.operator}: {change.words} at {file}:{change.line}"
 
 
 @cache
@@ -344,12 +346,21 @@ def tests_digest() -> str:
 def judged(part: Part, file: str, change: Change) -> MutantOutcome:
     """The fate of one mutant, by tests."""
     start = time.monotonic()
-    killer = failing(part, file, change.text)
-    fate = Fate.KILLED if killer else Fate.SURVIVED
-    seconds = time.monotonic() - start
-    return MutantOutcome(
-        part.name, text_of(file, change), fate, killer or "every test passes", seconds
-    )
+    fate, by = Fate.KILLED, failing(part, file, change.text)
+    if not by:
+        why = why_equal(part, file, change)
+        fate, by = (Fate.EQUIVALENT, why) if why else (Fate.SURVIVED, "every test passes")
+    return MutantOutcome(part.name, text_of(file, change), fate, by, time.monotonic() - start)
+
+
+def why_equal(part: Part, file: str, change: Change) -> str:
+    """The reason in `EQUAL` that a mutant alters no result; empty where it has none."""
+    line = (PACKAGE / part.package / file).read_text().splitlines()[change.line - 1].strip()
+    for entry in tomllib.loads(EQUAL.read_text(encoding="utf-8"))["equal"]:
+        place = entry["file"] == f"{part.package}/{file}" and entry["line"] == line
+        if place and change.words in entry["changes"]:
+            return entry["why"]
+    return ""
 
 
 def failing(part: Part, file: str = "", text: str = "") -> str:

@@ -31,6 +31,10 @@ class Change:
     right: str
     wrong: str
 
+    @property
+    def words(self) -> str:
+        return f"{self.wrong} for {self.right}"
+
 
 def sample(text: str, count: int, seed: str) -> list[Change]:
     """`count` mutants, or all of them; of each operator as many, as far as there are.

@@ -1,5 +1,6 @@
 """MXArray: axes, padding, input dtypes, dequantisation, and what is refused."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -298,3 +299,9 @@ def test_parts_are_replaced():
     twice = replace(array, scales=np.array([[128]], np.uint8))
     np.testing.assert_array_equal(twice.dequantize(), [[2, 4]])
     np.testing.assert_array_equal(array.dequantize(), [[1, 2]])
+
+
+def test_text_of_an_array():
+    array = MXArray(np.array([[0x38, 0x40]], np.uint8), np.array([[127]], np.uint8), "e4m3", 2)
+    names = re.findall(r"(?:\(|, )(\w+)=", repr(array).replace(f"{array.format!r}", "e4m3"))
+    assert names == ["codes", "scales", "axis", "format", "block_size", "padding"], repr(array)

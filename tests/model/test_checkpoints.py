@@ -1,12 +1,14 @@
 """Checkpoints of hand-made bytes: what is read, and what is refused in one line."""
 
 import json
+import os
 import re
 import struct
 
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors import SafetensorError, safe_open
 
 from checkpoint_files import COLUMNS, ROWS, floats, fp8, make, random_bytes, read, words, write
 from mxdot.model.checkpoints import (
@@ -265,3 +267,15 @@ def test_names_of_tensors(tmp_path):
 def test_float8_of_torchao(tmp_path):
     path = make("torchao fp8", tmp_path)
     assert Checkpoint(path)["w"].scheme.elements[0].name == "e4m3"
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(100_000_000, True), (100_000_001, False)])
+def test_the_largest_header(tmp_path, size, is_read):
+    """As safetensors says itself."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(size.to_bytes(8, "little"))
+    os.truncate(path, 8 + size)
+    with pytest.raises(SafetensorError, match="invalid JSON" if is_read else "too large"):
+        safe_open(path, "numpy")
+    kind = "it must be a safetensors file"
+    refused(path, f"{kind}: Expecting value" if is_read else f"{kind}, whole, not")

@@ -108,6 +108,11 @@ def test_parts_of_sections_are_the_sections(text, lanes):
         whole, cut = ([p for p in all_ if p.kind == kind] for all_ in (parts, finer))
         assert sum(p.delay for p in cut) == sum(p.delay for p in whole)
         assert {p.loop for p in cut} == {p.loop for p in whole}
+        if len(whole) == 1:  # later parts wait for the first
+            (section,), first, *rest = whole, *cut
+            assert first.parallel == section.parallel and first.joined == section.joined
+            assert not any(part.parallel for part in rest)
+            assert all(part.joined == (section.joined or section.loop) for part in rest)
     assert [part.kind for part in finer if part.holds] == ["round"]
     assert finer[-2].holds  # before the conversion
     assert max(part.delay for part in finer) <= max(part.delay for part in parts)

@@ -303,5 +303,6 @@ def test_parts_are_replaced():
 
 def test_text_of_an_array():
     array = MXArray(np.array([[0x38, 0x40]], np.uint8), np.array([[127]], np.uint8), "e4m3", 2)
-    names = re.findall(r"(?:\(|, )(\w+)=", repr(array).replace(f"{array.format!r}", "e4m3"))
-    assert names == ["codes", "scales", "axis", "format", "block_size", "padding"], repr(array)
+    names = {*re.findall(r"(\w+)=", repr(array))}
+    assert names >= {"codes", "scales", "axis", "format", "block_size", "padding"}
+    assert not names & {"scheme", "zero_points", "selectors"}

@@ -110,7 +110,8 @@ def test_parts_of_sections_are_the_sections(text, lanes):
         assert {p.loop for p in cut} == {p.loop for p in whole}
         if len(whole) == 1:  # later parts wait for the first
             (section,), first, *rest = whole, *cut
-            assert first.parallel == section.parallel and first.joined == section.joined
+            assert first.parallel == section.parallel
+            assert first.joined == section.joined
             assert not any(part.parallel for part in rest)
             assert all(part.joined == (section.joined or section.loop) for part in rest)
     assert [part.kind for part in finer if part.holds] == ["round"]

@@ -6,8 +6,6 @@ second run: the verdict and files of an undisturbed run, kept results as they we
 an undisturbed run does not leave.
 """
 
-import csv
-import json
 import os
 import pickle
 import random
@@ -18,300 +16,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
-import numpy as np
+from fault_commands import COMMANDS, MODEL, ONE, Command
+from fault_places import LIMIT, Ended, Place, Running, fill, forget, form_of, size_of, whole
 from figure_inputs import ROOT
 
 from mxdot.util.runs import scratch
 
-HOOK = ROOT / "tools" / "fault_hook"
-LIMIT = 600.0
-"""Seconds of a run, above which it hangs."""
-PATIENCE = 15.0
-"""Seconds in which all that a run has started ends after it."""
-MARK = "MXDOT_FAULT_CELL"
 BACK = 40 * 86400.0
 """Seconds by which the clock is set back."""
-KEPT = ("results", "runs", "failures")
-"""Folders of results, in contrast to those of builds."""
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command in its smallest form. words: of mxdot; other: the same of another unit; says: the
-    lines of its verdict; makes: files that the user asked for; gpu: it needs PyTorch; program: what
-    Python runs in place of mxdot."""
-
-    words: str
-    other: str
-    says: str
-    makes: tuple[str, ...] = ()
-    gpu: bool = False
-    program: tuple[str, ...] = ("-m", "mxdot.cli")
-
-
-DOT = "--format e2m1 --lanes 4 --accumulator"
-ONE = "--jobs 1"
-SHORT = "--recipe mxfp4 --sequences 2 --length 12"
-COMMANDS = {
-    "verilog": Command(
-        f"verilog {DOT} exact --stages 1 --assertions -o dot.v",
-        f"verilog {DOT} aligned:4 --stages 2 -o other.v",
-        r"^dot\.v: .*",
-        ("dot.v", "dot_assertions.sv"),
-    ),
-    "vectors": Command(
-        f"vectors {DOT} exact --count 100 -o v.npz --hex hex",
-        f"vectors {DOT} aligned:4 --count 90 -o w.npz",
-        r"^v\.npz .*",
-        ("v.npz", "hex/*"),
-    ),
-    "probe": Command(
-        "probe --unit aligned:13 --format e2m1 --lanes 4 --rows 16 --json probe.json",
-        "probe --unit exact --format e2m1 --lanes 4 --rows 8",
-        r"^\w.*",
-        ("probe.json",),
-    ),
-    "formal": Command(
-        f"verify formal --only multiplier:2 --json formal.json {ONE}",
-        f"verify formal --only shift: {ONE}",
-        r"^holds +\S+: proved for \S+",
-        ("formal.json",),
-    ),
-    "mutate": Command(
-        f"verify mutate --only integer --count 3 --json mutate.json {ONE}",
-        f"verify mutate --only integer --count 2 {ONE}",
-        r"^integer: .*score [\d.]+%",
-        ("mutate.json",),
-    ),
-    "coverage": Command(
-        f"verify coverage --only integer {ONE}",
-        f"verify coverage --only integer --seed 2 {ONE}",
-        r"^integer: .*",
-        ("build/coverage/report.html",),
-    ),
-    "soak": Command(
-        f"sim soak --only aligned_30-e2m3-x4-s1-bfloat16 --seed 1 --count 300 {ONE}",
-        f"sim soak --only aligned_30-e2m3-x4-s1-bfloat16 --seed 2 --count 200 {ONE}",
-        r"nothing failed|FAILED.*",
-    ),
-    "sim": Command(
-        f"sim dot {DOT} exact --stages 1 --count 200 --traffic 50 --seed 1 --json sim.json {ONE}",
-        f"sim dot {DOT} exact --stages 2 --count 100 --traffic 50 --seed 1 {ONE}",
-        r"^1 units, .*?coverage [\d.]+%",
-        ("sim.json", "build/sim/results.xml", "build/sim/coverage.yml"),
-    ),
-    "run-layer": Command(
-        f"run-layer {DOT} exact --shape 4,4,32 --json layer.json",
-        f"run-layer {DOT} exact --shape 8,4,32 --seed 2",
-        r"results: .*",
-        ("layer.json",),
-    ),
-    "compare": Command(
-        f"compare {DOT} exact --data normal --count 200 -o cmp {ONE}",
-        f"compare {DOT} float32 --data normal --count 200 -o other {ONE}",
-        r"^e2m1 .*",
-        ("cmp/compare.csv", "cmp/lengths.csv", "cmp/report.html"),
-    ),
-    "evaluate": Command(
-        f"evaluate model --accumulator exact,aligned:6 {SHORT} -o ev",
-        f"evaluate model --accumulator float32 {SHORT} -o other",
-        r"^.*\bdB\b.*|^mxfp4.*",
-        ("ev/*.csv", "ev/*.svg"),
-        gpu=True,
-    ),
-}  # fmt: skip
-
-MODEL = """
-import torch, transformers
-torch.manual_seed(0)
-config = transformers.LlamaConfig(vocab_size=97, num_hidden_layers=1, num_attention_heads=4,
-    hidden_size=64, intermediate_size=64, max_position_embeddings=64)
-transformers.LlamaForCausalLM(config).save_pretrained("model")
-"""
-"""Script that writes the network of `evaluate`."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that has ended."""
-
-    status: int
-    out: str
-    err: str
-    left: tuple[str, ...] = ()
-    """Programs that it started and that ran on."""
-
-
-@dataclass
-class Place:
-    """A folder in which one command runs: `work`, `tmp` for temporary files."""
-
-    folder: Path
-    command: Command
-    gpu_python: str
-    package: Path | None = None
-    """Folder of another version of mxdot."""
-
-    def __post_init__(self) -> None:
-        for part in (self.work, self.tmp, self.logs):
-            part.mkdir(parents=True, exist_ok=True)
-
-    work = property(lambda self: self.folder / "work")
-    tmp = property(lambda self: self.folder / "tmp")
-    logs = property(lambda self: self.folder / "logs")
-
-    def start(self, words: str, at: str = "", back: float = 0.0) -> "Running":
-        """Start mxdot. at: MXDOT_FAULT_AT of the hook; back: of the clock."""
-        python = self.gpu_python if self.command.gpu else sys.executable
-        path = [str(HOOK), *([] if self.package is None else [str(self.package)])]
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("MXDOT_")
-        }
-        mark = f"{self.folder}/{time.monotonic_ns()}"
-        environment |= {"PYTHONPATH": os.pathsep.join(path), "TMPDIR": str(self.tmp), MARK: mark}
-        environment |= {"COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-        if at:
-            environment["MXDOT_FAULT_AT"] = f"{at}:{self.logs / 'renames'}"
-        if back:
-            environment["MXDOT_FAULT_CLOCK"] = str(back)
-        out, err = (self.logs / f"{mark.rpartition('/')[2]}.{name}" for name in ("out", "err"))
-        with out.open("wb") as one, err.open("wb") as two:
-            process = subprocess.Popen(
-                [python, *self.command.program, *words.split()],
-                cwd=self.work, env=environment, stdin=subprocess.DEVNULL, stdout=one, stderr=two,
-                start_new_session=True,
-                # A background job ignores SIGINT, and so do its children unless told otherwise.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            )  # fmt: skip
-        return Running(process, mark, out, err)
-
-    def run(self, words: str = "", **options: object) -> Ended:
-        """Run mxdot to its end."""
-        return self.start(words or self.command.words, **options).ended()  # type: ignore[arg-type]
-
-    def made(self) -> dict[str, object]:
-        """Content of the files that the user asked for, without times."""
-        files = (path for form in self.command.makes for path in self.work.glob(form))
-        whole = (path for path in files if not path.name.startswith("."))
-        return {path.relative_to(self.work).as_posix(): content(path) for path in whole}
-
-    def kept(self) -> dict[str, bytes]:
-        """Results that are whole; a task that failed is done again."""
-        files = (path for path in self.work.rglob("*.json") if path.parent.name == "results")
-        return {str(path): path.read_bytes() for path in files if is_done(path)}
-
-    def forms(self) -> set[str]:
-        """Names of all files, with # in place of what another run has otherwise."""
-        here = (path.relative_to(self.work) for path in self.work.rglob("*") if path.is_file())
-        return {form_of(path.as_posix()) for path in here}
-
-
-@dataclass(frozen=True)
-class Running:
-    """A run under way."""
-
-    process: subprocess.Popen
-    mark: str
-    out: Path
-    err: Path
-
-    def ended(self, limit: float = LIMIT) -> Ended:
-        """Wait for the end of the run and of all that it has started."""
-        try:
-            status = self.process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            status = self.process.wait()
-        end = time.monotonic() + PATIENCE
-        while (left := self.left()) and time.monotonic() < end:
-            time.sleep(0.1)
-        for number in left:
-            os.kill(number, signal.SIGKILL)
-        out, err = (file.read_text(errors="replace") for file in (self.out, self.err))
-        return Ended(status, out, err, tuple(left.values()))
-
-    def left(self) -> dict[int, str]:
-        """Processes of this run by number: their programs."""
-        mark, found = f"{MARK}={self.mark}\0".encode(), {}
-        for place in Path("/proc").glob("[0-9]*"):
-            try:
-                text = (place / "environ").read_bytes() + b"\0"
-                state = (place / "stat").read_text().rpartition(")")[2].split()[0]
-                if mark in text and state != "Z":
-                    words = (place / "cmdline").read_bytes().replace(b"\0", b" ")
-                    found[int(place.name)] = words.decode(errors="replace")[:80]
-            except (OSError, IndexError):  # it has ended, or is another user's
-                continue
-        return found
-
-
-def content(path: Path) -> object:
-    """What a file says, without times and rates."""
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return {name: (arrays[name].dtype.str, arrays[name].tobytes()) for name in arrays}
-    text = path.read_text(errors="replace")
-    if path.suffix == ".json":
-        try:
-            return untimed(json.loads(text))
-        except ValueError:
-            return text
-    if path.suffix == ".csv":
-        rows = csv.DictReader(text.splitlines())
-        return [{name: row[name] for name in row if name != "seconds"} for row in rows]
-    text = re.sub(r'\b(time|timestamp|seconds)="[^"]*"|"seconds":[\d.]+', "", text)
-    return re.sub(r"\d{4}-\d\d-\d\d[ T][\d:]*|\b\d+(\.\d+)? (s|min)\b", "", text)
-
-
 REPORT = re.compile(r"/failures/|/runs/#/.*\.log$")
 """Files that tell of a failure."""
-TIMED = re.compile(r"seconds|finished|rate|row|text|share|simulated|model_s|^key$")
-
-
-def untimed(value: object) -> object:
-    """A JSON value without what depends on time, and keys, in which versions differ."""
-    if isinstance(value, dict):
-        return {k: untimed(v) for k, v in value.items() if not TIMED.search(k)}
-    return [untimed(v) for v in value] if isinstance(value, list) else value
-
-
-def whole(name: str, made: object) -> bool:
-    """Whether a file's content is not half a file."""
-    if not isinstance(made, str):  # it could be read
-        return True
-    if name.endswith(".xml"):
-        with suppress(ET.ParseError):
-            return ET.fromstring(made) is not None
-        return False
-    return made.endswith("\n") and not name.endswith(".json")
-
-
-def is_done(path: Path) -> bool:
-    """Whether a file holds a result, and no error."""
-    try:
-        outcome = json.loads(path.read_text())
-    except ValueError:
-        return False
-    return not (isinstance(outcome, dict) and outcome.get("error"))
-
-
-def form_of(name: str) -> str:
-    """The name of a file with # for digests, dates and numbers."""
-    name = re.sub(r"(/runs)/[^/]+", r"\1/#", f"/{name}")
-    return re.sub(r"[0-9a-f]{8,}|\d+", "#", name)
-
-
-def size_of(folder: Path) -> int:
-    """Bytes that the files of a folder take on a disk."""
-    sizes = (path.lstat().st_size for path in folder.rglob("*"))
-    return sum(-(-size // 4096) * 4096 + 4096 for size in sizes)
 
 
 # An undisturbed run ------------------------------------------------------------------------------
@@ -384,20 +103,6 @@ def _referred(command: Command, short: Path, folder: Path, gpu_python: str) -> d
         "seconds": seconds, "renames": renames, "verdict": verdict, "forms": sorted(forms),
         "bytes": max(added, 2**16),
     }  # fmt: skip
-
-
-def forget(place: Place) -> None:
-    """Remove results, and keep builds."""
-    for path in [p for p in place.work.rglob("*") if p.name in KEPT and p.is_dir()]:
-        shutil.rmtree(path, ignore_errors=True)
-    for form in place.command.makes:
-        for path in list(place.work.glob(form)):
-            path.unlink()
-
-
-def fill(place: Place, source: Path) -> None:
-    """Put a copy of a folder in the place's."""
-    shutil.copytree(source, place.work, symlinks=True, dirs_exist_ok=True)
 
 
 # Faults -------------------------------------------------------------------------------------------

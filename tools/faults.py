@@ -3,7 +3,8 @@
     python tools/faults.py [--seed N] [--only COMMAND:FAULT] [--jobs N] [--fresh] [--list]
 
 Each cell runs in `build/faults`; what has passed is not run again while no code changes. A seed
-draws the same moments, files and lengths every time. Cells and faults: tools/fault_cells.py.
+draws the same moments, files and lengths every time. Faults: tools/fault_cells.py; commands:
+tools/fault_commands.py.
 """
 
 import argparse
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fault_cells import COMMANDS, FAULTS, MOUNTS, Reference, cells, make_reference, run_cell
+from fault_cells import FAULTS, MOUNTS, Reference, cells, make_reference, run_cell
+from fault_commands import COMMANDS
 from figure_inputs import ROOT
 from figure_tables import markdown
 from rich.console import Console
@@ -27,7 +29,8 @@ from mxdot.util.workers import processes
 
 BUILD = ROOT / "build" / "faults"
 ROOMS = tuple(sorted(folder.parent.name for folder in ROOT.glob("*/__init__.py")))
-SOURCES = (*ROOMS, "tools/fault_cells.py", "tools/fault_hook/sitecustomize.py")
+FILES = ("fault_cells.py", "fault_commands.py", "fault_places.py", "fault_hook/sitecustomize.py")
+SOURCES = (*ROOMS, *(f"tools/{name}" for name in FILES))
 
 
 @dataclass(frozen=True)

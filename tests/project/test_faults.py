@@ -3,9 +3,11 @@
 import sys
 
 import fault_cells
+import fault_places
 import faults
 import pytest
-from fault_cells import Command, Reference, make_reference, run_cell
+from fault_cells import Reference, make_reference, run_cell
+from fault_commands import COMMANDS, Command
 
 from mxdot.cli import build_parser
 from mxdot.sim.engine.regression import select
@@ -73,7 +75,7 @@ def test_a_program_that_minds_its_files_passes(fault, reference):
 @pytest.mark.parametrize("name", BAD)
 def test_a_program_that_does_not_is_caught(name, reference, monkeypatch):
     """By one of the first seeds."""
-    monkeypatch.setattr(fault_cells, "PATIENCE", 0.5)
+    monkeypatch.setattr(fault_places, "PATIENCE", 0.5)
     right, wrong, fault, says = BAD[name]
     assert right in GOOD
     script = GOOD.replace(right, wrong)
@@ -82,12 +84,12 @@ def test_a_program_that_does_not_is_caught(name, reference, monkeypatch):
 
 def test_every_command_has_its_cells():
     every = list(fault_cells.cells(""))
-    assert {command for command, _ in every} == fault_cells.COMMANDS.keys()
+    assert {command for command, _ in every} == COMMANDS.keys()
     assert {fault for _, fault in every} == fault_cells.FAULTS.keys()
     assert len(list(fault_cells.cells("verilog:"))) == len(fault_cells.FAULTS) - 2
 
 
-@pytest.mark.parametrize("command", fault_cells.COMMANDS.values(), ids=fault_cells.COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_the_command_line_takes_every_command(command):
     for words in (command.words, command.other):
         args = build_parser().parse_args(words.split())
@@ -105,7 +107,7 @@ def test_the_command_line_takes_every_command(command):
 )  # fmt: skip
 def test_a_report_of_a_failure_is_no_half_file(name, text, is_whole, tmp_path):
     (tmp_path / name).write_text(text)
-    assert fault_cells.whole(name, fault_cells.content(tmp_path / name)) is is_whole
+    assert fault_places.whole(name, fault_places.content(tmp_path / name)) is is_whole
 
 
 def test_the_matrix_as_a_table():

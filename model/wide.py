@@ -131,9 +131,7 @@ def _on_host(x: Array) -> NDArray:
 def _jam(value: int) -> float:
     """`value` rounded to odd at 53 bits, as float64."""
     magnitude = abs(value)
-    excess = magnitude.bit_length() - CARRIER_BITS
-    if excess <= 0:
-        return float(value)
+    excess = max(0, magnitude.bit_length() - CARRIER_BITS)
     truncated = magnitude >> excess
     sticky = truncated << excess != magnitude
     odd = float((truncated | sticky) << excess)  # fits float64: sums have at most 1024 bits

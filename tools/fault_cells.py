@@ -1,4 +1,4 @@
-"""Commands, faults, and what must hold after a fault: the cells of tools/faults.py.
+"""Faults, and what must hold after each: the cells of tools/faults.py.
 
 A cell runs a small command in a folder of its own, disturbs it, and runs it once more. After the
 fault: an exit status that says so, one line of error, nothing that runs on, no half file. After the

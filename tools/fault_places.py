@@ -1,4 +1,4 @@
-"""Folders in which commands run that tools/faults.py disturbs: their runs and their files."""
+"""A folder in which a disturbed command runs, and what its files say."""
 
 import csv
 import json

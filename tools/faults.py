@@ -4,7 +4,7 @@
 
 Each cell runs in `build/faults`; what has passed is not run again while no code changes. A seed
 draws the same moments, files and lengths every time. Faults: tools/fault_cells.py; commands:
-tools/fault_commands.py.
+tools/fault_commands.py; their folders: tools/fault_places.py.
 """
 
 import argparse

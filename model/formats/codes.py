@@ -11,6 +11,7 @@ from ..arrays import Array, cached_property, cast, is_tensor, look_up, namespace
 
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 LONGEST_CODE = 19  # bits of an element: TF32
+LONGEST_EXPONENT = 8  # bits of a floating element's exponent: BF16, TF32
 LONGEST_IN_TABLES = LONGEST_CODE  # bits of a code that tables hold
 
 

@@ -23,6 +23,7 @@ from ..arrays import (
 from ..errors import choice, flag, integer
 from .codes import (
     LONGEST_CODE,
+    LONGEST_EXPONENT,
     NARROW,
     ROUNDINGS,
     Codes,
@@ -90,8 +91,9 @@ class FloatFormat(Codes):
 
     @property
     def is_mx(self) -> bool:
-        """Whether elements of MX blocks can have the format."""
-        return not self.native and self.bits <= LONGEST_CODE
+        """Whether elements of MX blocks can have the format: codes, of products within float64."""
+        short = self.bits <= LONGEST_CODE and self.exponent_bits <= LONGEST_EXPONENT
+        return short and not self.native
 
     @property
     def significand_bits(self) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import choice, unknown
 from ..plugins import load_plugins
-from .codes import LONGEST_CODE, Specials
+from .codes import LONGEST_CODE, LONGEST_EXPONENT, Specials
 from .floating import FloatFormat, Flushed
 from .integer import MOST_SCALE_BITS, IntegerFormat, UnsignedFormat
 from .power import PowerFormat
@@ -123,9 +123,13 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
     """The format of MX elements with a name, or `value` itself; ValueError lists the names."""
     if isinstance(value, ElementFormat):
         if not value.is_mx:
-            is_long = isinstance(value, FloatFormat) and not value.native
-            limit = f", which has {value.bits} bits, more than {LONGEST_CODE}" if is_long else ""
-            raise ValueError(f"{name} must be a format of MX elements, not {value}{limit}")
+            reason = ""
+            if isinstance(value, FloatFormat) and not value.native:
+                bits, most, part = value.bits, LONGEST_CODE, "bits"
+                if bits <= most:
+                    bits, most, part = value.exponent_bits, LONGEST_EXPONENT, "exponent bits"
+                reason = f", which has {bits} {part}, more than {most}"
+            raise ValueError(f"{name} must be a format of MX elements, not {value}{reason}")
         return value
     if not isinstance(value, str):
         raise TypeError(f"{name} must be an ElementFormat or its name, not {value!r}")

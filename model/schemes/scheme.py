@@ -18,6 +18,7 @@ from ..formats import (
     PowerFormat,
     ScaleFormat,
     TableFormat,
+    element_format,
     is_scale_format,
 )
 from .grouping import Granularity
@@ -95,6 +96,8 @@ class Scheme:
             )
         for element in self.elements:
             integer(f"bits of element {element} of {self.name}", element.bits, 1, LONGEST_CODE)
+            if isinstance(element, FloatFormat):
+                element_format(element, f"element of {self.name}")
             if isinstance(element, TableFormat) and not element.is_mx:
                 raise ValueError(f"values of element {element} of {self.name} must hold a zero")
         flag("zero_point", self.zero_point)

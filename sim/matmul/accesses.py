@@ -17,7 +17,7 @@ from ...model.units.matmul.registers import (
     word,
 )
 from .item import Product, tile_flags, with_rows
-from .stimulus import least_cycles
+from .stimulus import most_cycles
 
 if TYPE_CHECKING:
     from .bench import Bench
@@ -161,7 +161,7 @@ async def flags_of_waiting_tiles(bench: "Bench") -> None:
         bench.ends.pause({}, 1.0, bench.rng)
         bench.ends.stop("c")
         await bench.begin(product)
-        await bench.ends.cycles(SETTLE + least_cycles(config, product.tiles(config)))
+        await bench.ends.cycles(SETTLE + most_cycles(config, product))
         read, _ = await bench.ends.peek(REGISTERS["FLAGS"].offset)
         want = _union(raised[:left])
         bench.check(read == want, f"FLAGS are {read:05b} with {left} tiles left, wanted {want:05b}")

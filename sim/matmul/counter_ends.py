@@ -5,7 +5,7 @@ from .accesses import tiles_left
 from .bench import CYCLE_COUNTERS, Bench
 from .ends import until
 from .features import COUNTER_ENDS
-from .stimulus import job_held_back, least_cycles
+from .stimulus import job_held_back, least_cycles, most_cycles
 
 SETTLE = 8  # cycles after which a stream stands still
 ROOM = 8  # tiles between the array and the stream of C, without registers and rows
@@ -72,13 +72,13 @@ async def _every_wait(bench: Bench, end: str) -> None:
         bench.ends.stop(side)
     await bench.begin(product)
     await bench.lift(end)
-    whole, tile = product.tiles(config), Tiles(1, 1, 1)
+    tile = Tiles(1, 1, 1)
     for side in sides:
         await bench.ends.cycles(SETTLE)
         bench.ends.resume(side)
         await bench.ends.cycles(config.bytes_of(side, tile))
         if side == sides[-2]:  # until results have nowhere to go
-            await bench.ends.cycles(least_cycles(config, whole))
+            await bench.ends.cycles(most_cycles(config, product))
     await bench.finish(product)
 
 
@@ -97,7 +97,7 @@ async def _unit_waits(bench: Bench, end: str) -> None:
     others = [bench.ends.sources[side] for side in packets if side != held]
     for source in others:
         source.pause = False
-    fills = least_cycles(bench.config, product.tiles(bench.config))
+    fills = most_cycles(bench.config, product)
     await until(bench.dut, lambda: all(source.idle() for source in others), fills)
     await bench.ends.cycles(SETTLE)
     bench.ends.resume(held)

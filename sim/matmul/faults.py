@@ -17,7 +17,7 @@ from . import accesses, counter_ends, misuse
 from .bench import Bench
 from .ends import until
 from .item import Product
-from .stimulus import least_cycles, long_blocks, short_counts, tile_shapes
+from .stimulus import long_blocks, most_cycles, short_counts, tile_shapes
 
 LONG = 600  # cycles for which a stream stops at least
 PACKETS = 3  # of each kind that is wrong
@@ -188,7 +188,7 @@ async def stops(bench: Bench, side: str) -> None:
     product = _with_d(bench, side, (4, 4), 2)
     bench.ends.stop(side)
     await bench.begin(product)
-    await bench.ends.cycles(LONG + least_cycles(bench.config, product.tiles(bench.config)))
+    await bench.ends.cycles(LONG + most_cycles(bench.config, product))
     bench.ends.resume(side)
     counters = await bench.finish(product)
     lost = sum(counters[name] for name in counters if name.startswith(("WAIT", "TAIL")))
@@ -217,14 +217,26 @@ async def _pin_reset(bench: Bench) -> None:
 
 
 def _long_product(bench: Bench) -> Product:
-    """A product whose operands still come while results leave."""
+    """A product whose operands take long."""
     tiles = 3, 2
     return bench.product(tiles, long_blocks(bench.config, tiles))
 
 
+def _with_late_a(bench: Bench) -> Product:
+    """A product whose first beat of C leaves before A has ended, which comes slowly."""
+    config = bench.config
+    width, tile = config.stream_bytes("a"), config.unit_bytes("a")
+    in_beat = -(-width // tile)
+    first = -(-config.c_bytes // (config.rows * config.unit_bytes("c")))
+    whole = most_cycles(config, bench.product((in_beat, 1), 1))
+    bench.ends.pause({}, 1.0, bench.rng)
+    bench.ends.slow("a", -(-whole // max(1, tile // width)))
+    return bench.product((first + 2 * in_beat, 1), 1)
+
+
 async def reset(bench: Bench, phase: str, soft: bool) -> None:
     """A reset in a phase of a job."""
-    product = _long_product(bench)
+    product = _with_late_a(bench) if phase == "results" else _long_product(bench)
     await bench.begin(product, {} if phase == "start" else None)
     patience = bench.patience(product)
     arrived = await until(bench.dut, lambda: bench.watch.phase == phase, patience)

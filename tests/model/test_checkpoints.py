@@ -271,7 +271,7 @@ def test_float8_of_torchao(tmp_path):
 
 @pytest.mark.parametrize(("size", "is_read"), [(100_000_000, True), (100_000_001, False)])
 def test_the_largest_header(tmp_path, size, is_read):
-    """As safetensors says itself."""
+    """The limit is that of the library safetensors."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(size.to_bytes(8, "little"))
     os.truncate(path, 8 + size)

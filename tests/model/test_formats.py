@@ -256,9 +256,15 @@ def test_unknown_format():
     assert element_format(FORMATS["int8"]) is FORMATS["int8"]
 
 
-def test_a_format_that_is_too_long_is_told_the_limit():
-    with pytest.raises(ValueError, match=r"not e3m30, which has 34 bits, more than 19$"):
-        element_format(FloatFormat("e3m30", 3, 30))
+@pytest.mark.parametrize(
+    ("exponent_bits", "mantissa_bits", "message"),
+    [(3, 30, "not e3m30, which has 34 bits, more than 19"),
+     (9, 3, "not e9m3, which has 9 exponent bits, more than 8")],
+)  # fmt: skip
+def test_a_format_that_is_too_long_is_told_the_limit(exponent_bits, mantissa_bits, message):
+    fmt = FloatFormat(f"e{exponent_bits}m{mantissa_bits}", exponent_bits, mantissa_bits)
+    with pytest.raises(ValueError, match=rf"^format must be a format of MX elements, {message}$"):
+        element_format(fmt)
 
 
 @pytest.mark.parametrize("fmt", [FLOAT32, FLOAT16, INT8_FULL, INT4_SYMMETRIC, INT32], ids=str)

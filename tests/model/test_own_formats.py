@@ -31,6 +31,7 @@ from mxdot.model import (
     register_scale_format,
     schemes,
 )
+from mxdot.model.formats import FloatFormat
 from mxdot.model.schemes import (
     FLOAT16,
     FLOAT32,
@@ -498,6 +499,9 @@ def test_refused_elements():
         quantize(np.ones((1, 32), "f4"), ones)
     with refused("values of element ones of s must hold a zero"):
         Scheme("s", (ones,), (Level(block(4), FLOAT32),), "a test")
+    for fmt in (FLOAT16, FloatFormat("e9m3", 9, 3)):
+        with refused(f"element of s must be a format of MX elements, not {fmt}"):
+            Scheme("s", (fmt,), (Level(block(4), FLOAT32),), "a test")
 
 
 @pytest.mark.parametrize("make", [lambda f: DotConfig(f, lanes=4), lambda f: QuantizeConfig(f)])

@@ -13,6 +13,7 @@ from mxdot.model import (
     accumulator,
 )
 from mxdot.model.pipeline.placement import Pipeline, Section, cut_finer, place, stage_limits
+from mxdot.model.pipeline.sections import FLOAT_LOOP
 
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS)
 LANES = (4, 16, 32, 128)
@@ -108,18 +109,19 @@ def test_parts_of_sections_are_the_sections(text, lanes):
         whole, cut = ([p for p in all_ if p.kind == kind] for all_ in (parts, finer))
         assert sum(p.delay for p in cut) == sum(p.delay for p in whole)
         assert {p.loop for p in cut} == {p.loop for p in whole}
-        if len(whole) == 1:  # later parts wait for the first
-            (section,), first, *rest = whole, *cut
-            assert first.parallel == section.parallel
-            assert first.joined == section.joined
-            assert not any(part.parallel for part in rest)
-            assert all(part.joined == (section.joined or section.loop) for part in rest)
     assert [part.kind for part in finer if part.holds] == ["round"]
     assert finer[-2].holds  # before the conversion
     assert max(part.delay for part in finer) <= max(part.delay for part in parts)
     interleaved = place(finer, len(finer), 16)
     assert interleaved.registered == frozenset(range(len(finer)))
     assert interleaved.interval == 15
+
+
+def test_later_parts_of_a_section_wait_for_the_first():
+    parts = [part for part in cut_finer(FLOAT_LOOP) if part.kind == "distance"]
+    assert [(part.number, part.parallel, part.joined) for part in parts] == [
+        (1, True, False), (2, False, True),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("interleave", [7, 15, 16])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cases import random_cases
 from compare import generator
-from mxdot.model import PRESETS, accumulator, dot, matmul
+from mxdot.model import PRESETS, MXArray, accumulator, dot, matmul
 from mxdot.model.products import NO_EXPONENT
 from rational import dot as oracle
 from rational.formats import Status, pow2, round_float32
@@ -234,3 +234,12 @@ def test_stages_on_request():
     plain = dot(cases.a, cases.b, "exact", cases.c)
     traced = dot(cases.a, cases.b, "exact", cases.c, trace=True).result
     np.testing.assert_array_equal(plain.view(np.uint32), traced.view(np.uint32))
+
+
+@pytest.mark.parametrize("text", ["exact", "fixed:48:-20"])
+def test_micro_exponents_lower_the_last_digit_by_two(text):
+    """(1 x 1 + 2 x 2) x 2^-1, in units of 2^-20."""
+    a = MXArray(np.array([[0x38, 0x40]], np.uint8), np.array([[127]], np.uint8), "e4m3", 2)
+    micro = np.array([[1]]), np.array([[0]])
+    stages = dot(a, a, text, micro=micro, trace=True).stages
+    np.testing.assert_array_equal(stages["integer_sum"], [[5 << 19]])

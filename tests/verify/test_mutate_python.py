@@ -4,6 +4,7 @@ import ast
 import tomllib
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -67,28 +68,31 @@ def test_a_mutant_of_the_model(tests, fate):
 
 
 def equal_mutants():
-    """Part, file and change of each mutant in EQUAL, which must be one of the file's."""
-    for entry in tomllib.loads(parts.EQUAL.read_text())["equal"]:
+    """Part, file and change of each mutant in EQUAL_MUTANTS, which must be one, and its reason."""
+    every = cache(lambda text: python_source.sample(text, len(text), ""))
+    for entry in tomllib.loads((ROOT / parts.EQUAL_MUTANTS).read_text())["equal"]:
         package, file = entry["file"].split("/", 1)
         (part,) = (p for p in parts.PARTS if p.package == package and file in p.modules)
-        text = (parts.PACKAGE / entry["file"]).read_text()
+        text = (ROOT / entry["file"]).read_text()
         lines = [line.strip() for line in text.splitlines()]
         (number,) = (n for n, line in enumerate(lines, 1) if line == entry["line"])
-        every = python_source.sample(text, len(text), "")
         for words in entry["changes"]:
-            (change,) = (c for c in every if (c.line, c.words) == (number, words))
-            yield part, file, change
+            (change,) = (c for c in every(text) if (c.line, c.words) == (number, words))
+            yield (part, file, change), entry["why"]
 
 
 def test_an_equal_mutant_is_one_with_a_reason(monkeypatch):
     monkeypatch.setattr(parts, "failing", lambda *_: "")
-    fates = {parts.judged(*mutant).fate for mutant in equal_mutants()}
-    assert fates == {Fate.EQUIVALENT}
-    part, file, change = next(equal_mutants())
+    for mutant, why in equal_mutants():
+        outcome = parts.judged(*mutant)
+        assert (outcome.fate, outcome.by) == (Fate.EQUIVALENT, why)
+    part, file, change = mutant
     for other in (replace(change, wrong="1"), replace(change, line=1)):
         assert parts.judged(part, file, other).fate is Fate.SURVIVED
     monkeypatch.setattr(parts, "failing", lambda *_: "model/test_wide")
-    assert parts.judged(part, file, change).fate is Fate.KILLED
+    killed = parts.judged(part, file, change)
+    assert killed.fate is Fate.KILLED
+    assert killed.by == f"model/test_wide, against {parts.EQUAL_MUTANTS}"
 
 
 def has_mutants(file):

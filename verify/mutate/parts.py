@@ -25,7 +25,8 @@ from .score import Fate, MutantOutcome
 
 PACKAGE = Path(__file__).parents[2]
 """Root of mxdot, with its folders model, sim and so on."""
-EQUAL = Path(__file__).with_name("equal.toml")
+EQUAL_MUTANTS = "tests/equal_mutants.toml"
+"""File of mutants that change no result, in the checkout."""
 OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """Ends of a process by what it does itself, as a kernel that writes outside its tensors."""
 
@@ -346,19 +347,23 @@ def tests_digest() -> str:
 def judged(part: Part, file: str, change: Change) -> MutantOutcome:
     """The fate of one mutant, by tests."""
     start = time.monotonic()
-    fate, by = Fate.KILLED, failing(part, file, change.text)
-    if not by:
-        why = why_equal(part, file, change)
-        fate, by = (Fate.EQUIVALENT, why) if why else (Fate.SURVIVED, "every test passes")
+    killer, equal = failing(part, file, change.text), why_equal(part, file, change)
+    if killer:
+        fate, by = Fate.KILLED, f"{killer}, against {EQUAL_MUTANTS}" if equal else killer
+    elif equal:
+        fate, by = Fate.EQUIVALENT, equal
+    else:
+        fate, by = Fate.SURVIVED, "every test passes"
     return MutantOutcome(part.name, text_of(file, change), fate, by, time.monotonic() - start)
 
 
 def why_equal(part: Part, file: str, change: Change) -> str:
-    """The reason in `EQUAL` that a mutant alters no result; empty where it has none."""
+    """The reason in `EQUAL_MUTANTS` that a mutant changes no result; empty where it has none."""
     line = (PACKAGE / part.package / file).read_text().splitlines()[change.line - 1].strip()
-    for entry in tomllib.loads(EQUAL.read_text(encoding="utf-8"))["equal"]:
-        place = entry["file"] == f"{part.package}/{file}" and entry["line"] == line
-        if place and change.words in entry["changes"]:
+    text = (checkout() / EQUAL_MUTANTS).read_text(encoding="utf-8")
+    for entry in tomllib.loads(text)["equal"]:
+        is_there = entry["file"] == f"{part.package}/{file}" and entry["line"] == line
+        if is_there and change.words in entry["changes"]:
             return entry["why"]
     return ""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 GOAL = 99.0
-"""Percent of the mutants that are not the same unit."""
+"""Percent of the mutants that are not equivalent."""
 
 
 class Fate(StrEnum):
@@ -18,7 +18,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class MutantOutcome:
-    """The fate of one mutant. by: what killed it, or how it was proved; seconds: of all of it."""
+    """The fate of a mutant. by: what killed it, or why it is equivalent; seconds: of all of it."""
 
     name: str
     text: str
@@ -28,7 +28,7 @@ class MutantOutcome:
 
 
 def score(outcomes: Iterable[MutantOutcome]) -> float:
-    """Percent killed of those that are not proved equivalent; 100 when all are."""
+    """Percent killed of those that are not equivalent; 100 when all are."""
     fates = [outcome.fate for outcome in outcomes if outcome.fate is not Fate.EQUIVALENT]
     return 100 * fates.count(Fate.KILLED) / len(fates) if fates else 100.0
 

@@ -58,7 +58,7 @@ def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
         raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {x.dtype}")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(np.float32)
-    if x.dtype == np.float64:
+    if x.dtype.name == "float64":
         rounded = (narrow.astype(np.float64) != x) & ~np.isnan(x)
         if rounded.any():
             value = float(x[rounded].flat[0])

@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from .accumulators import Accumulator, accumulator, check_known, warn_of_operands
 from .arrays import chunks
 from .blocks import running_value
-from .errors import choice
+from .errors import choice, flag
 from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
 from .quantize import block_of, held_codes
 from .rounding import F32
 from .schemes.array import MXArray
+from .schemes.integer import check_length
 from .schemes.products import with_nan
 from .steps.codes import CodeSteps
 from .trace import Flags, Recorder, Trace
@@ -69,6 +70,8 @@ def dot(
     intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
+    flag("trace", trace)
+    flag("stages", stages)
     x, y = as_operands(a, b, scale_format)
     rule = check_operands(x, y, accumulator)
     warn_of_operands(rule, [(x.format, y.format)])
@@ -77,7 +80,7 @@ def dot(
     lead = x.shape[:-1]
     start = running_value(c, lead)
     rows = np.arange(start.size)
-    shifts = None if micro is None else _shifts(x, *micro)
+    shifts = None if micro is None else _shifts(x, micro)
     kind = check_scales(x, y, scale_format)
     return by_codes(rule, x, y, rows, rows, start, lead, trace, stages, shifts, kind)
 
@@ -118,6 +121,8 @@ def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumula
             f"block_size of a and b must be equal, not {a.block_size} and {b.block_size}"
         )
     rule.check_formats(a.format, b.format)
+    if rule.takes_integers:
+        check_length(a.scheme, b.scheme, a.block_size)
     return rule
 
 
@@ -128,8 +133,12 @@ def _flat(x: MXArray) -> tuple[NDArray, NDArray[np.uint8]]:
     return codes.reshape(n, *codes.shape[-2:]), scales.reshape(n, scales.shape[-1])
 
 
-def _shifts(x: MXArray, a: ArrayLike, b: ArrayLike) -> NDArray[np.int64]:
+def _shifts(x: MXArray, micro: tuple[ArrayLike, ArrayLike]) -> NDArray[np.int64]:
     """Micro-exponents of products (n, blocks, k), from those of both operands."""
+    try:
+        a, b = micro
+    except (TypeError, ValueError):
+        raise TypeError(f"micro must be two arrays, of a and of b, not {micro!r}") from None
     if x.block_size % 2:
         raise ValueError(f"block_size must be even for micro-exponents, not {x.block_size}")
     shape = (*x.shape[:-1], x.shape[-1] // 2)

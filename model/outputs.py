@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from .errors import choice, integer
 from .formats import BFLOAT16, FLOAT16, FLOAT32, INT32, FloatFormat, IntegerFormat
-from .requantize import INTEGERS, LARGEST_SHIFT_ALONE, MULTIPLIER_BITS, SHIFT_BITS
+from .requantize import (
+    INTEGERS,
+    LARGEST_SHIFT_ALONE,
+    LEAST_MULTIPLIER_BITS,
+    MULTIPLIER_BITS,
+    SHIFT_BITS,
+)
 from .trace import Trace
 
 MULTIPLY, SHIFT, SCALE = "multiply", "shift", "scale"
-LEAST_MULTIPLIER_BITS = 4
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from .formats import (
 )
 
 INTEGERS = {f.name: f for f in (INT8_FULL, INT8_SYMMETRIC, UINT8, INT4_FULL, INT4_SYMMETRIC)}
-MULTIPLIER_BITS = 31  # unsigned
+LEAST_MULTIPLIER_BITS, MULTIPLIER_BITS = 4, 31  # unsigned
 SHIFT_BITS = 6
 LARGEST_SHIFT = 62  # a sum x multiplier and its rounding then fit 64 bits
 LARGEST_SHIFT_ALONE = 31
@@ -99,6 +99,7 @@ class FixedRescale:
         Raises ValueError unless every scale is at least 2^-32 and, rounded, below 2^bits. A smaller
         scale makes only zeros.
         """
+        bits = integer("bits", bits, LEAST_MULTIPLIER_BITS, MULTIPLIER_BITS)
         value = _reals(scale)
         fraction, exponent = np.frexp(value)
         multiplier = np.rint(np.ldexp(fraction, bits))
@@ -193,6 +194,7 @@ def requantize_traced(
     """`requantize` with the places where results were rounded or clipped."""
     check_rescale(rescale)
     output = integer_format(output)
+    integer("highest of output", output.highest, 1, HIGHEST)
     low, high = clipping_range(output, low, high)
     values = integer_array("sums", sums, LOWEST, HIGHEST)
     zero = integer_array("zero_point", zero_point, output.lowest, output.highest)

@@ -80,7 +80,7 @@ class Fixed(Accumulator):
             classes = classes | step.special
             total = exact_sum(step.terms, step.bits, step.lsb)
             if isinstance(register, _Float64Register):
-                addend = register.add(total.high, step.scale - self.lsb, classes == 0)
+                addend = register.add(total.high, step.scale - self.lsb, classes == 0, step.lsb)
             else:
                 exponent = step.scale + step.lsb - self.lsb
                 addend = register.add(total.integers(step.lsb), exponent, classes == 0)
@@ -109,10 +109,19 @@ class _Float64Register:
         self.rule, self.record = rule, record
         self.value = np.zeros(n)
 
-    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray:
-        """Add RZ(term x 2^exponent) where `active`, and return this addend."""
+    def add(
+        self,
+        term: NDArray,
+        exponent: NDArray[np.int64],
+        active: NDArray[np.bool_],
+        lsb: int = FLOAT32.lsb,
+    ) -> NDArray:
+        """Add RZ(term x 2^exponent) where `active`, and return this addend.
+
+        term: multiples of 2^lsb.
+        """
         # Far outside the register's range the exact distance does not matter.
-        scaled = np.ldexp(term, np.clip(exponent, -400, 200))
+        scaled = np.ldexp(term, np.clip(exponent, -400, max(200, FLOAT64_WIDTH - lsb)))
         units = np.trunc(scaled)
         self.record.truncated((units != scaled) & active)
         size = 2.0**self.rule.width

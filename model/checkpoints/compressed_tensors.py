@@ -33,7 +33,8 @@ from .parts import (
 
 def nvfp4_packed(packed: NDArray, scale: NDArray, global_scale: NDArray) -> ScaledArray:
     """compressed-tensors NVFP4: the global scale divides; the tensor scale here is RNE(1 / it)."""
-    inverse = np.float32(1) / np.asarray(global_scale, np.float32).reshape(())
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.float32(1) / np.asarray(global_scale, np.float32).reshape(())
     return nvfp4_array(packed, scale, inverse, "nvfp4-pack-quantized")
 
 
@@ -71,7 +72,7 @@ def int_quantized(
     elements: ElementFormat = ELEMENTS.get(weight.dtype, fmt)
     if elements == fmt and weight.dtype != np.int8:
         raise TypeError(f"weight must be int8, or FP8, not {weight.dtype}")
-    if elements == fmt and not fmt.lowest <= weight.min() <= weight.max() <= fmt.highest:
+    if elements == fmt and ((weight < fmt.lowest) | (weight > fmt.highest)).any():
         raise ValueError(f"weight must be from {fmt.lowest} to {fmt.highest}, not beyond")
     codes = weight.view(np.uint8) & np.uint8(2**elements.bits - 1)
     stored, fmt = float_scale("weight_scale", scale)

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import integer
 from ..formats import E2M1, E8M0, FLOAT16, INT8_FULL, ElementFormat, ScaleFormat
 from ..schemes import ScaledArray
 from ..schemes.grouping import Granularity, block
 from .parts import E8M0_DTYPE, ELEMENTS, e8m0_codes, float_scale, nibbles, scaled_array, tiles_of
+
+LARGEST_TILE = 2**31 - 1
 
 
 def mxfp4_blocks(blocks: NDArray, scales: NDArray) -> ScaledArray:
@@ -37,6 +40,8 @@ def deepseek_fp8(
 
     The scale multiplies, in spite of its name. Any number of rows and columns.
     """
+    integer("rows", rows, 1, LARGEST_TILE)
+    integer("columns", columns, 1, LARGEST_TILE)
     if weight.dtype not in ELEMENTS:
         known = ", ".join(map(str, ELEMENTS))
         raise TypeError(f"weight must be one of {known}, not {weight.dtype}")

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import integer_array
 from ..formats import (
     E2M1,
     E4M3,
@@ -45,7 +46,9 @@ def scaled_array(
 ) -> ScaledArray:
     """The array of a scheme by these levels, the package's own row where it has one."""
     if zero_points is not None:
-        zero_points = np.ascontiguousarray(zero_points.astype(np.int32))
+        low, high = map(int, elements.extremes)
+        checked = integer_array("zero points", zero_points, low, high)
+        zero_points = np.ascontiguousarray(checked.astype(np.int32))
     rules = ["floor" if isinstance(fmt, PowerFormat) else "amax" for _, fmt in levels]
     made = tuple(
         Level(groups, fmt, rule) for (groups, fmt), rule in zip(levels, rules, strict=True)
@@ -67,22 +70,23 @@ def _known(elements: ElementFormat, levels: tuple[Level, ...], zero_point: bool)
 def _without_zero_scales(
     scheme: Scheme, codes: NDArray, scales: list[NDArray], zero_points: NDArray | None
 ) -> tuple[NDArray, list[NDArray], NDArray | None]:
-    """Codes of zero under the smallest scale where a scale of the last level is zero."""
-    level, stored = scheme.levels[-1], scales[-1]
-    fmt = level.format
-    if not isinstance(fmt, FloatFormat):
-        return codes, scales, zero_points
-    zero = fmt.exact(stored) == 0
-    if not zero.any():
-        return codes, scales, zero_points
-    within = zero
-    for axis in range(codes.ndim):
-        within = within.repeat(codes.shape[axis] // zero.shape[axis], axis=axis)
-    smallest = stored.dtype.type(1) if stored.dtype == np.uint8 else stored.dtype.type(fmt.smallest)
-    scales = [*scales[:-1], np.where(zero, smallest, stored)]
-    if zero_points is not None:
-        zero_points = np.where(zero, np.int32(0), zero_points)
-    return np.where(within, codes.dtype.type(0), codes), scales, zero_points
+    """Codes of zero under the smallest scale where a scale is zero."""
+    scales = [*scales]
+    for i, level in enumerate(scheme.levels):
+        fmt, stored = level.format, scales[i]
+        if not isinstance(fmt, FloatFormat):
+            continue
+        zero = within = fmt.exact(stored) == 0
+        if not zero.any():
+            continue
+        for axis in range(codes.ndim):
+            within = within.repeat(codes.shape[axis] // zero.shape[axis], axis=axis)
+        smallest = 1 if stored.dtype == np.uint8 else fmt.smallest
+        scales[i] = np.where(zero, stored.dtype.type(smallest), stored)
+        codes = np.where(within, codes.dtype.type(0), codes)
+        if zero_points is not None:
+            zero_points = np.where(zero, np.int32(0), zero_points)
+    return codes, scales, zero_points
 
 
 def needed(layout: str, parts: Parts, *names: str) -> list[NDArray]:
@@ -136,7 +140,7 @@ def words_of(packed: NDArray, bits: int, axis: int) -> NDArray[np.uint8]:
 
 def dense_words(packed: NDArray, bits: int, columns: int) -> NDArray[np.uint8]:
     """`columns` unsigned numbers of `bits`, 4 or 8, per row, without gaps."""
-    rows = packed.view(np.uint8).reshape(packed.shape[0], -1)
+    rows = np.ascontiguousarray(packed).view(np.uint8).reshape(packed.shape[0], -1)
     return _of_bytes(rows, bits)[:, :columns]
 
 

@@ -104,10 +104,17 @@ def parameters(rule: Accumulator, pair: Pair) -> dict[str, int]:
 def _element(side: str, fmt: ElementFormat) -> dict[str, int]:
     if isinstance(fmt, FloatFormat):
         fields = fmt.exponent_bits, fmt.mantissa_bits, fmt.bias, _KINDS[fmt.specials]
-    elif isinstance(fmt, IntegerFormat) and fmt.lowest < 0 and not fmt.sign_magnitude:
-        fields = 1, fmt.bits - 2, 0, numbers.INTEGER
+    elif (
+        isinstance(fmt, IntegerFormat)
+        and fmt.lowest < 0
+        and not fmt.sign_magnitude
+        and fmt.mantissa_bits == fmt.bits - 2
+    ):
+        fields = 1, fmt.mantissa_bits, 0, numbers.INTEGER
     else:
-        raise ValueError(f"format must be a float or two's complement, not {fmt}")
+        raise ValueError(
+            f"format must be a float, or two's complement that needs all its bits, not {fmt}"
+        )
     names = ("EXPONENT_BITS", "MANTISSA_BITS", "BIAS", "KIND")
     return {f"{side}_{name}": value for name, value in zip(names, fields, strict=True)}
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, cached_property, cast, namespace
-from ..errors import choice, integer
+from ..errors import choice, flag, integer
 from .codes import (
     ROUNDINGS,
     Codes,
@@ -21,6 +21,7 @@ from .codes import (
 )
 
 MOST_SCALE_BITS = 16
+MOST_FRACTION_BITS = 126  # so that all values are normal float32
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class IntegerFormat(Codes):
         low += self.sign_magnitude
         integer(f"lowest of {self.name}", self.lowest, low, 0)
         integer(f"highest of {self.name}", self.highest, 1, high)
+        integer(f"fraction_bits of {self.name}", self.fraction_bits, 0, MOST_FRACTION_BITS)
+        flag(f"sign_magnitude of {self.name}", self.sign_magnitude)
+        flag(f"symmetric of {self.name}", self.symmetric)
+        if self.symmetric and self.lowest > -self.highest:
+            raise ValueError(
+                f"lowest of {self.name} must be at most {-self.highest}, as it is symmetric, not "
+                f"{self.lowest}"
+            )
 
     @property
     def is_mx(self) -> bool:

@@ -45,6 +45,11 @@ class PowerFormat(Generic[Nan]):
             )
         if self.nan_code is not None:
             integer(f"nan_code of {self.name}", self.nan_code, 0, 2**bits - 1)
+            if codes[0] <= self.nan_code <= codes[1]:
+                raise ValueError(
+                    f"nan_code of {self.name} must be outside the codes of values, {codes[0]} to "
+                    f"{codes[1]}, not {self.nan_code}"
+                )
 
     significand_bits: ClassVar[int] = 1
     mantissa_bits: ClassVar[int] = 0

@@ -208,13 +208,24 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
 
 
 def _pair(item: "str | ElementFormat | Sequence") -> Pair:
-    halves = item
-    if isinstance(item, str):
-        halves = [item] if item in FORMATS else item.split("x")
+    halves = _halves(item.strip().lower()) if isinstance(item, str) else item
     halves = halves if isinstance(halves, Sequence) else [halves]
     if len(halves) not in (1, 2) or (len(halves) == 2 and "" in halves):
         raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")
     return element_format(halves[0], "formats"), element_format(halves[-1], "formats")
+
+
+def _halves(word: str) -> Sequence[str]:
+    """One name, or the two around an `x`, which names may hold, too."""
+    if word in FORMATS:
+        return [word]
+    if word.count("x") > 1:
+        load_plugins()
+    cuts = [
+        (word[:i].strip(), word[i + 1 :].strip()) for i, letter in enumerate(word) if letter == "x"
+    ]
+    known = [cut for cut in cuts if FORMATS.keys() >= {*cut}]
+    return known[0] if known else word.split("x")
 
 
 def pairs_text(pairs: Sequence[Pair]) -> str:

@@ -21,7 +21,6 @@ from ..formats import (
     ElementFormat,
     FloatFormat,
     ScaleFormat,
-    TableFormat,
     UnsignedFormat,
     element_format,
     narrow_codes,
@@ -335,11 +334,10 @@ def check_scales(array: "ScaledArray") -> None:
 
 
 def _check_scale(name: str, fmt: ScaleFormat, stored: NDArray) -> None:
-    if not isinstance(fmt, FloatFormat | TableFormat):
+    if not isinstance(fmt, FloatFormat):
         integer_array(name, stored, int(isinstance(fmt, UnsignedFormat)), 2**fmt.bits - 1)
+    if isinstance(fmt, UnsignedFormat):
         return
-    if isinstance(fmt, TableFormat):
-        integer_array(name, stored, 0, 2**fmt.bits - 1)
     values = fmt.exact(stored)
     wrong = ~((values >= fmt.smallest) & (values <= fmt.largest_finite) | np.isnan(values))
     if wrong.any():

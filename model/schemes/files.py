@@ -33,7 +33,10 @@ LARGEST = 2**36  # bytes of a file
 
 
 def save(path: Path | str, value: ScaledArray | Limits) -> None:
-    """Write a packed array, or limits, to an npz file."""
+    """Write a packed array, or limits, to an npz file.
+
+    An MXArray becomes the ScaledArray of its scheme, its padding an ordinary part of it.
+    """
     if isinstance(value, Limits):
         parts: dict[str, Any] = {"low": value.low, "high": value.high}
         header: dict[str, Any] = {"kind": "limits"}

@@ -115,7 +115,9 @@ def accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: F32) 
 def _floats(a: ArrayLike) -> NDArray:
     """`a` in its own float type; float64 that holds float32 values is float32."""
     array = np.asarray(a)
-    return array if array.dtype.name in FLOATS else as_float32(array, "a")
+    if array.dtype.name not in FLOATS:
+        return as_float32(array, "a")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def check_weight_only(rule: Accumulator) -> None:

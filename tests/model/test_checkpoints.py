@@ -16,6 +16,7 @@ from mxdot.model.checkpoints import (
     awq,
     gptq,
     int_quantized,
+    modelopt_nvfp4,
     nvfp4_packed,
     torchao_int4,
 )
@@ -279,3 +280,21 @@ def test_the_largest_header(tmp_path, size, is_read):
         safe_open(path, "numpy")
     kind = "it must be a safetensors file"
     refused(path, f"{kind}: Expecting value" if is_read else f"{kind}, whole, not")
+
+
+def test_a_tensor_scale_of_zero():
+    packed, scale = words(ROWS, 4)[1].view(np.uint8), np.ones((ROWS, 2), ml_dtypes.float8_e4m3fn)
+    one = modelopt_nvfp4(packed, scale, np.float32(1))
+    assert one.dequantize().any()
+    for zero in (
+        modelopt_nvfp4(packed, scale, np.float32(0)),
+        nvfp4_packed(packed, scale, np.float32(np.inf)),
+    ):
+        assert not zero.codes.any()
+        assert not zero.dequantize().any()
+
+
+def test_zero_points_beyond_their_format_are_refused():
+    weight, scale = np.zeros((2, 8), np.int8), np.ones((2, 1), np.float32)
+    with pytest.raises(ValueError, match=r"^zero points must be from -128 to 127, not 4294967296$"):
+        int_quantized(weight, scale, np.full((2, 1), 2**32, np.int64))

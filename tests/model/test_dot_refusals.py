@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mxdot.model import MXArray, dot, matmul
+from mxdot.model import MXArray, dot, matmul, quantize
+from mxdot.model.formats import IntegerFormat
 
 
 def mx(*shape, fmt="e4m3", k=32, axis=-1):
@@ -99,6 +100,31 @@ def test_matmul(error, message, arguments):
     with pytest.raises(error) as refusal:
         matmul(*arguments)
     assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (TypeError, "micro must be two arrays, of a and of b, not (1, 2, 3)", {"micro": (1, 2, 3)}),
+        (TypeError, "micro must be two arrays, of a and of b, not 5", {"micro": 5}),
+        (TypeError, "trace must be True or False, not 'no'", {"trace": "no"}),
+        (TypeError, "stages must be True or False, not 1", {"stages": 1}),
+    ],
+)
+def test_options_of_dot(error, message, options):
+    with pytest.raises(error) as refusal:
+        dot(mx(32), mx(32), "exact", **options)
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("rows", [2, 40])
+@pytest.mark.contract("A8")
+def test_integers_whose_sums_may_leave_int32(rows):
+    wide = IntegerFormat("i16", 16, -32768, 32767, 14, symmetric=True)
+    x = quantize(np.full((rows, 32), 1.99, np.float32), wide)
+    for multiply in (dot, matmul):
+        with pytest.raises(ValueError, match=r"^K of an INT32 sum of \w+ x \w+ must be at most 1,"):
+            multiply(x, x, "int32")
 
 
 def test_the_last_axis_by_its_positive_number():

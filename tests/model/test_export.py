@@ -18,6 +18,7 @@ from mxdot.model import element_format
 from mxdot.model.accumulators import MACHINES, Aligned, accumulator
 from mxdot.model.export import LANGUAGES, default_name, export, parameters
 from mxdot.model.export.program import specialised
+from mxdot.model.formats import IntegerFormat
 from mxdot.model.products import Pair
 from sail_subset import load
 
@@ -155,3 +156,10 @@ def test_the_command_writes_what_the_function_gives(language, capsys, tmp_path):
     assert main(arguments) == 0
     text = export(language, "fixed:48:-20", "e5m2", "e4m3")
     assert capsys.readouterr().out == text == path.read_text()
+
+
+def test_integers_that_do_not_need_all_their_bits_are_refused():
+    narrow = IntegerFormat("narrow", 8, -64, 63, 5, symmetric=True)
+    message = "^format must be a float, or two's complement that needs all its bits, not narrow$"
+    with pytest.raises(ValueError, match=message):
+        export("c", "exact", narrow)

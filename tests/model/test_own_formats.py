@@ -24,6 +24,7 @@ from mxdot.model import (
     TableFormat,
     dot,
     element_format,
+    format_pairs,
     p3109,
     quantize,
     register_accumulator,
@@ -31,7 +32,7 @@ from mxdot.model import (
     register_scale_format,
     schemes,
 )
-from mxdot.model.formats import FloatFormat
+from mxdot.model.formats import FORMATS, FloatFormat
 from mxdot.model.schemes import (
     FLOAT16,
     FLOAT32,
@@ -306,6 +307,42 @@ def test_codes_of_nan_of_powers_of_two():
     for code in (-1, 16):
         with refused(f"nan_code of p4 must be from 0 to 15, not {code}"):
             PowerFormat("p4", bits=4, emin=-6, emax=7, bias=7, nan_code=code)
+    with refused("nan_code of p4 must be outside the codes of values, 1 to 14, not 14"):
+        PowerFormat("p4", bits=4, emin=-6, emax=7, bias=7, nan_code=14)
+
+
+def test_scales_are_codes_of_values():
+    fmt = PowerFormat("p8", bits=8, emin=-10, emax=10, bias=127, nan_code=255)
+    scheme = Scheme("p8", (E2M1,), (Level(block(4), fmt, "floor"),), "a test")
+    codes = np.zeros((1, 4), np.uint8)
+    for code in (117, 137, 255):
+        ScaledArray(scheme, codes, (np.array([[code]], np.uint8),))
+    for code in (116, 138):
+        with refused("scales[0] of p8 must be from 0.000976562 to 1024, or NaN, not "):
+            ScaledArray(scheme, codes, (np.array([[code]], np.uint8),))
+
+
+def test_pairs_of_formats_with_an_x_in_their_names():
+    own = FloatFormat("fx1", 3, 2)
+    register_format(own)
+    try:
+        for text in ("fx1xe4m3", "FX1 x e4m3"):
+            assert format_pairs(text) == ((own, E4M3),)
+        assert format_pairs("e4m3, fx1, e4m3xfx1") == ((E4M3, E4M3), (own, own), (E4M3, own))
+    finally:
+        del FORMATS["fx1"]
+
+
+@pytest.mark.contract("A5")
+def test_a_register_far_above_the_smallest_values():
+    """2^254 x 2^-298 is beyond 51 bits from 2^-150."""
+    tiny = TableFormat("tiny", (0, 2.0**-149))
+    x = MXArray(np.ones(1, np.uint8), np.array([254], np.uint8), tiny, 1)
+    for width in (20, 51, 52):
+        made = dot(x, x, f"fixed:{width}:-150", trace=True)
+        assert made.flags.saturated
+        assert made.result == np.float32((2 ** (width - 1) - 1) * 2.0**-150)
+        assert dot(x, x, f"fixed:{width}:-150:wrap") == 0
 
 
 @pytest.mark.contract("S46")

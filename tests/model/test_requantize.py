@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from int32_sums import ENDS, HIGH, LOW, sums_of
+from mxdot.model.formats import IntegerFormat
 from mxdot.model.requantize import (
     INTEGERS,
     FixedRescale,
@@ -251,6 +252,12 @@ def test_shift_of_a_power_of_two():
             lambda: FixedRescale(2**31, 0),
             ValueError,
             "multiplier must be from 0 to 2147483647, not 2147483648",
+        ),
+        (lambda: FixedRescale.of(0.3, 3), ValueError, "bits must be from 4 to 31, not 3"),
+        (
+            lambda: requantize([1], ShiftRescale(0), IntegerFormat("u", 32, 0, 2**32 - 1)),
+            ValueError,
+            "highest of output must be from 1 to 2147483647, not 4294967295",
         ),
         (lambda: FixedRescale(1, 63), ValueError, "shift must be from 0 to 62, not 63"),
         (lambda: ShiftRescale(32), ValueError, "shift must be from 0 to 31, not 32"),

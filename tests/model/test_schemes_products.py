@@ -273,3 +273,14 @@ def test_terms_fit_their_bounds(name, monkeypatch):
         assert (largest <= np.ldexp(1.0, step.largest_unit + step.term_bits)).all()
         assert (largest <= 2.0 ** (step.bits + step.lsb)).all()
         assert (step.products[~np.isfinite(step._products)] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.contract("T27")
+def test_weight_only_products_of_any_byte_order(dtype):
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((2, 5, 128)).astype(np.float32)
+    weight = quantize(b, "nvfp4")
+    a = a.astype(dtype)
+    want = matmul(a, weight, "fused:13")
+    np.testing.assert_array_equal(matmul(a.astype(f">{dtype}"), weight, "fused:13"), want)

@@ -131,6 +131,11 @@ def test_formats():
         (("i", 4, -9, 7), "lowest of i must be from -8 to 0, not -9"),
         (("i", 4, -8, 8), "highest of i must be from 1 to 7, not 8"),
         (("i", 4, -8, 7, 0, True), "lowest of i must be from -7 to 0, not -8"),
+        (("i", 4, -8, 7, 127), "fraction_bits of i must be from 0 to 126, not 127"),
+        (
+            ("i", 4, -6, 7, 0, False, True),
+            "lowest of i must be at most -7, as it is symmetric, not -6",
+        ),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             IntegerFormat(*arguments)  # type: ignore[arg-type]

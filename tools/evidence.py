@@ -139,9 +139,9 @@ STEPS = {
     ),
 }  # fmt: skip
 PARTS = {
-    "model": ("model", "tests"),
-    "verilog": ("model", "hw", "tests"),
-    "gpu": ("model", "gpu", "tests"),
+    "model": ("model", "tests", "verify/mutate"),
+    "verilog": ("model", "hw", "tests", "verify/mutate"),
+    "gpu": ("model", "gpu", "tests", "verify/mutate"),
 }
 """Sources of parts whose mutants tests judge, by the first word of their names."""
 
@@ -421,7 +421,8 @@ def proofs(rows: Rows) -> str:
 def _together(states: Iterable[str]) -> str:
     found = list(states)
     older = [text for text in found if text.endswith("older")]
-    return max(found) if not older else f"{min(found).partition(',')[0]}, {len(older)} older"
+    oldest = min(found)
+    return f"{oldest.partition(',')[0]}, {len(older)} older" if older else oldest
 
 
 def mutants(rows: Rows) -> str:

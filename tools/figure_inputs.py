@@ -241,7 +241,7 @@ def compared(command: str) -> Inputs:
 
 def _tasks(command: str) -> tuple[list[Any], list[Any]]:
     """The tasks of cost and of accuracy of a command."""
-    from mxdot.cli import build_parser
+    from mxdot.cli.command import build_parser
     from mxdot.cli.compare.units import _study
     from mxdot.compare.studies.tasks import Instruments, accuracy_task, cost_task
 

@@ -97,9 +97,24 @@ def accumulators() -> str:
     lines = []
     for kind in KINDS.values():
         formats = "int8" if kind.takes_integers else "e4m3"
-        low, high = DotConfig(formats, accumulator=kind.examples[0]).stage_limits
-        lines.append(f"| `{kind.syntax}` | {kind.summary} | {low}-{high} |")
-    return rows("| accumulator | rule | `--stages` at 32 lanes |", lines)
+        limits: dict[str, str] = {}
+        for text in kind.examples:
+            limits.setdefault(stages(DotConfig(formats, accumulator=text)), text)
+        alone = [*limits.values()] == [kind.syntax]
+        shown = ", ".join(each if alone else f"{each} `{text}`" for each, text in limits.items())
+        lines.append(f"| `{kind.syntax}` | {kind.summary} | {shown} |")
+        if kind.takes_integers:
+            sums = stages(DotConfig(formats, accumulator=kind.syntax, out="int32"))
+            lines.append(
+                f"| `{kind.syntax}`, `--result int32` | the same into an INT32 c | {sums} |"
+            )
+    return rows("| accumulator | rule | `--stages` of e4m3 (`int32`: int8), 32 lanes |", lines)
+
+
+def stages(config: DotConfig) -> str:
+    """Range of the stages of such a unit."""
+    low, high = config.stage_limits
+    return f"{low}-{high}"
 
 
 STATUS = {MEASURED: "measured", CHECKED: "checked", MODELLED: "model"}

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
@@ -78,15 +78,25 @@ class DryRun(Exception):  # noqa: N818
         self.tasks, self.kept, self.width, self.then = tasks, kept, width, then
 
 
-def execute(task: Task) -> Outcome:
-    """Run one task; whatever it raises becomes an outcome in one line."""
-    if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
-        return _outcome(task, time.time(), value=task.run())
-    begun = time.time()
+def execute(task: Task, key: str | None = None) -> Outcome:
+    """Run one task; whatever it raises becomes an outcome in one line.
+
+    key: the task's key at the start of the run. An outcome with a value belongs to this key: a task
+    whose key differs here, or after the work, fails.
+    """
+    begun, before = time.time(), key
     try:
-        return _outcome(task, begun, value=task.run())
+        before = task.key
+        if key not in (None, before):
+            raise ValueError("code, tools or files differ from those at the start of the run")
+        value = task.run()
+        if task.key != before:
+            raise ValueError("inputs changed during the run")
     except Exception as error:
-        return _outcome(task, begun, error=reason(error))
+        if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
+            raise
+        return _outcome(task, key or before or "", begun, error=reason(error))
+    return _outcome(task, before, begun, value=value)
 
 
 def reason(error: Exception) -> str:
@@ -97,9 +107,11 @@ def reason(error: Exception) -> str:
     return _line(f"{name}: {error}")
 
 
-def _outcome(task: Task, begun: float, value: Any = None, error: str | None = None) -> Outcome:
+def _outcome(
+    task: Task, key: str, begun: float, value: Any = None, error: str | None = None
+) -> Outcome:
     now = time.time()
-    return Outcome(task.key, task.label, value, error, round(now - begun, 3), round(now, 3))
+    return Outcome(key, task.label, value, error, round(now - begun, 3), round(now, 3))
 
 
 def _line(text: str) -> str:
@@ -129,22 +141,29 @@ def run(
     Raises DryRun for a backend that only lists, unless all is kept and other tasks follow, which
     `then` names.
     """
-    outcomes: dict[str, Outcome] = {}
-    todo: dict[str, Task] = {}
-    for task in tasks:
-        kept = store.get(task.key)
-        if kept is not None and kept.ok:
-            outcomes[task.key] = kept
-        else:
-            todo[task.key] = task
-    ordered = order(todo.values())
+    return _run({task.key: task for task in tasks}, store, backend, observer, order, then)
+
+
+def _run(
+    tasks: Mapping[str, Task],
+    store: Store,
+    backend: Backend,
+    observer: Observer,
+    order: Callable[[Iterable[Task]], list[Task]],
+    then: str,
+) -> dict[str, Outcome]:
+    """`run` with tasks by key."""
+    kept = {key: outcome for key in tasks if (outcome := store.get(key)) and outcome.ok}
+    keys = {id(task): key for key, task in tasks.items() if key not in kept}
+    ordered = order([task for key, task in tasks.items() if key not in kept])
     if backend.only_lists and (ordered or not then):
-        raise DryRun(ordered, len(outcomes), backend.width, then)
-    observer.begin(ordered, len(outcomes))
-    with closing(results(ordered, backend, observer.start)) as ended:
+        raise DryRun(ordered, len(kept), backend.width, then)
+    observer.begin(ordered, len(kept))
+    outcomes = dict(kept)
+    with closing(results(ordered, backend, observer.start, lambda t: keys[id(t)])) as ended:
         for task, outcome in ended:
             store.put(outcome)
-            outcomes[task.key] = outcome
+            outcomes[outcome.key] = outcome
             observer.end(task, outcome)
     return outcomes
 
@@ -175,26 +194,32 @@ def run_rows(
     They are kept in `directory / "results"`. order: tasks of equal weight run in its order; then:
     as for `run`.
     """
-    tasks = {task.key: task for row in needs for task in row if task is not None}
-    ordered = sorted(tasks.values(), key=order)
-    outcomes = run(ordered, Store(directory / "results"), backend, observer, then=then)
-    return [[outcomes[task.key] if task is not None else None for task in row] for row in needs]
+    keyed = [[(task.key, task) if task is not None else None for task in row] for row in needs]
+    tasks = dict(pair for row in keyed for pair in row if pair is not None)
+    ordered = dict(sorted(tasks.items(), key=lambda pair: order(pair[1])))
+    store = Store(directory / "results")
+    outcomes = _run(ordered, store, backend, observer, longest_first, then)
+    return [[outcomes[pair[0]] if pair is not None else None for pair in row] for row in keyed]
 
 
 def results(
-    tasks: Iterable[T], backend: Backend, start: Callable[[T], None] = lambda task: None
+    tasks: Iterable[T],
+    backend: Backend,
+    start: Callable[[T], None] = lambda task: None,
+    key: Callable[[T], str] = lambda task: task.key,
 ) -> Generator[tuple[T, Outcome], None, None]:
-    """Tasks and their outcomes in the order in which they end.
+    """Tasks and their outcomes in the order in which they end. key: of a task, for `execute`.
 
     A task is taken from `tasks` when there is a worker for it, after the outcomes before it were
     used: `tasks` may be endless, and may depend on outcomes. Close the iterator to end all workers.
     """
     waiting = iter(tasks)
-    running: dict[Future[Outcome], T] = {}
+    running: dict[Future[Outcome], tuple[T, str]] = {}
     with backend.open(backend.width) as executor:
         while True:
             for task in islice(waiting, backend.width - len(running)):
-                running[executor.submit(execute, task)] = task
+                known = key(task)
+                running[executor.submit(execute, task, known)] = task, known
                 start(task)
             if not running:
                 return
@@ -202,11 +227,12 @@ def results(
             ended: list[tuple[T, Outcome]] = []
             while done:
                 future = done.pop()
-                task = running.pop(future)
+                task, known = running.pop(future)
                 error = future.exception()
                 if error is None:
                     ended.append((task, future.result()))
                 else:  # the worker died; on a cluster, again and again
-                    ended.append((task, _outcome(task, time.time(), error=_line(f"{error}"))))
+                    died = _outcome(task, known, time.time(), error=_line(f"{error}"))
+                    ended.append((task, died))
                 del future  # Dask makes a result again that is held here, where its worker dies
             yield from ended

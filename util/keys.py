@@ -10,7 +10,8 @@ from typing import Any
 from ..model.errors import reason_of
 from ..model.files import open_file
 from ..model.plugins import plugin_files
-from .data.sets import is_file
+from .data.sets import REAL, is_file
+from .data.tensors import REAL_FILE
 from .data.weights import checkpoint_files
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,8 @@ def version_of(package: str, missing: str = "-") -> str:
 
 def data_digest(data: str) -> str:
     """Hash of the file of a data set; empty for a synthetic one."""
+    if data == REAL:
+        return file_digest(REAL_FILE)
     file = data.partition("#")[0]
     return file_digest(Path(file)) if is_file(file) else ""
 

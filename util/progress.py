@@ -98,7 +98,7 @@ class _Lines:
         self.console, self.doing = console, doing
         self.count = self.total = 0
         self.remaining = Remaining([])
-        self.running: dict[str, str] = {}
+        self.running: dict[int, str] = {}
         self.printed = time.monotonic()
 
     def begin(self, tasks: Sequence[Task], kept: int) -> None:
@@ -108,10 +108,10 @@ class _Lines:
             self._print(f"{self._place} {self.doing}")
 
     def start(self, task: Task) -> None:
-        self.running[task.key] = task.label
+        self.running[id(task)] = task.label
 
     def end(self, task: Task, outcome: Outcome) -> None:
-        self.running.pop(task.key, None)
+        self.running.pop(id(task), None)
         self.count += 1
         self.remaining.end(task)
         left = self.remaining.text()
@@ -138,7 +138,7 @@ class _Lines:
 class _Live:
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.running: dict[str, str] = {}
+        self.running: dict[int, str] = {}
         self.remaining = Remaining([])
         self.task = progress.add_task("", total=None, running="", left="")
 
@@ -150,11 +150,11 @@ class _Live:
         self.progress.update(self.task, total=len(tasks))
 
     def start(self, task: Task) -> None:
-        self.running[task.key] = task.label
+        self.running[id(task)] = task.label
         self._update()
 
     def end(self, task: Task, outcome: Outcome) -> None:
-        self.running.pop(task.key, None)
+        self.running.pop(id(task), None)
         self.remaining.end(task)
         if outcome.error is not None:
             self.progress.console.print(_line(outcome), markup=False, highlight=False)

@@ -15,17 +15,17 @@ from ...synth import Flow
 from ...util.data.encoder import check_installed
 from ...util.data.sentences import SENTENCES
 from ...util.jobs import Backend, Observer, run_rows
-from ...util.keys import data_digest, fingerprint, task_key, version_of
+from ...util.keys import data_digest, fingerprint, located, task_key, version_of
 from ...util.store import Outcome
 from ..studies.flows import flow_name
 from ..studies.rows import cost_columns
-from ..studies.tasks import ENCODER_TOOLS, CostTask, Instruments
+from ..studies.tasks import ENCODER_TOOLS, CostTask, Instruments, absolute
 from ..studies.units import Generated
 from .layers import effect_on, end_to_end, network, stored_layers
 from .matching_unit import NoUnitError, quantizer_of, unit_of
 from .measure import family
 
-SOURCES = ("model", "compare/accuracy", "compare/schemes")
+SOURCES = ("model", "util/data", "compare/accuracy", "compare/schemes")
 
 
 def _about(doc: str) -> Any:
@@ -100,11 +100,17 @@ class SchemeTask:
 
     name: str
     layers: Layers
+    folder: Path = field(default_factory=Path.cwd)
+    """Folder of files of data: a worker may have another directory."""
+
+    @property
+    def _located(self) -> list[str]:
+        return [located(name, self.folder) for name in self.layers.data]
 
     @property
     def key(self) -> str:
         versions = [version_of(tool) for tool in ENCODER_TOOLS if self.layers.sentences]
-        digests = [data_digest(name) for name in self.layers.data]
+        digests = [data_digest(name) for name in self._located]
         return task_key(
             "scheme", self.name, asdict(self.layers), digests, versions, fingerprint(SOURCES)
         )
@@ -122,9 +128,10 @@ class SchemeTask:
     def run(self) -> Any:
         pair, how = pairing(self.name), self.layers
         if not how.sentences:
-            return effect_on(
-                pair, stored_layers(how.data, how.rows, how.length, how.seed)
-            ).to_dict()
+            layers = stored_layers(self._located, how.rows, how.length, how.seed)
+            names = dict(zip(self._located, how.data, strict=True))
+            shown = [replace(layer, name=names.get(layer.name, layer.name)) for layer in layers]
+            return effect_on(pair, shown).to_dict()
         sentences = tuple(SENTENCES[: how.sentences])
         effect = effect_on(pair, network(sentences)[0]).to_dict()
         return effect | {"encoder": asdict(end_to_end(pair, sentences))}
@@ -156,7 +163,7 @@ def compare_schemes(
     needs = [
         (
             SchemeTask(pair.name, layers),
-            CostTask(Generated(unit), flow, energy, cache, tools)
+            CostTask(Generated(unit), absolute(flow), energy, cache, tools)
             if isinstance(unit, DotConfig) and flow is not None
             else None,
         )

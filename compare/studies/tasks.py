@@ -59,7 +59,7 @@ class Instruments:
 
     cost_sources: tuple[str, ...] = ("model", "util", "hw", "sim", "synth")
     """Packages whose code decides a cost."""
-    accuracy_sources: tuple[str, ...] = ("model", "compare/accuracy")
+    accuracy_sources: tuple[str, ...] = ("model", "util/data", "compare/accuracy")
     """Packages whose code decides an accuracy."""
 
     def generate(self, config: DotConfig, top: str) -> str:
@@ -277,10 +277,12 @@ def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | N
     """Synthesis that `point` needs, if any."""
     if point.flow is None:
         return None
-    flow = point.flow
-    if flow.liberty:  # a worker may have another directory
-        flow = replace(flow, liberty=tuple(path.absolute() for path in flow.liberty))
-    return CostTask(point.unit, flow, point.energy, cache_dir, tools)
+    return CostTask(point.unit, absolute(point.flow), point.energy, cache_dir, tools)
+
+
+def absolute(flow: Flow) -> Flow:
+    """`flow` with absolute paths: a worker may have another directory."""
+    return replace(flow, liberty=tuple(path.absolute() for path in flow.liberty))
 
 
 def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:

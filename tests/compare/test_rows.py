@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from changed_code import change
 from compare_fakes import FAKES, broken, full_disk, missing, too_slow
 from compare_sample import Quiet, sample, swept
 from mxdot.compare.accuracy.scheme_units import evaluate_unit
 from mxdot.compare.studies import Comparison, Row, Sampling, Study, compare, processes
+from mxdot.compare.studies import tasks as studies_tasks
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.narrowest import SearchTask, Target
 from mxdot.compare.studies.outputs import lengths
@@ -24,6 +26,7 @@ from mxdot.compare.studies.tasks import Instruments, accuracy_task, cost_task
 from mxdot.synth import Flow
 from mxdot.synth.gates import liberty_text
 from mxdot.synth.tools import CHOICE
+from mxdot.util import keys as util_keys
 
 INF = math.inf
 
@@ -276,6 +279,33 @@ def test_other_code_measures_again(tmp_path):
     other = replace(FAKES, cost_sources=("model",))
     compare(study, tmp_path, processes(1), observer, tools=other)
     assert observer.begun == ["e4m3 aligned:6 x8 stages 4: gates"]
+
+
+@pytest.mark.parametrize(
+    "file", ["util/data/sets.py", "util/data/tensors.py", "compare/accuracy/evaluation.py"]
+)
+def test_an_accuracy_depends_on_the_code_of_its_data(file, monkeypatch):
+    point = Point(units_of(swept("e4m3", "aligned:6", "8"))[0], None, "normal", Sampling(), False)
+    task = accuracy_task(point, Instruments())
+    assert task is not None
+    before = task.key
+    change(monkeypatch, studies_tasks, file)
+    assert task.key != before
+
+
+def test_an_accuracy_depends_on_the_file_of_real_data(tmp_path, monkeypatch):
+    unit = units_of(swept("e4m3", "aligned:6", "8"))[0]
+    real, normal = (
+        accuracy_task(Point(unit, None, data, Sampling(), False), Instruments())
+        for data in ("real", "normal")
+    )
+    assert real is not None
+    assert normal is not None
+    before = real.key, normal.key
+    (tmp_path / "minilm.npz").write_bytes(b"other")
+    monkeypatch.setattr(util_keys, "REAL_FILE", tmp_path / "minilm.npz")
+    assert real.key != before[0]
+    assert normal.key == before[1]
 
 
 def test_another_yosys_measures_again(monkeypatch):

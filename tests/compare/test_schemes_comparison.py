@@ -9,16 +9,24 @@ import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from changed_code import change
 from compare_fakes import FAKES, broken
 from mxdot.cli import main
 from mxdot.compare.accuracy import encoder
 from mxdot.compare.schemes import comparison as module
-from mxdot.compare.schemes.comparison import Layers, SchemeRow, compare_schemes, on_front
+from mxdot.compare.schemes.comparison import (
+    Layers,
+    SchemeRow,
+    SchemeTask,
+    compare_schemes,
+    on_front,
+)
 from mxdot.compare.schemes.layers import (
     Layer,
     SchemeErrors,
@@ -31,6 +39,7 @@ from mxdot.compare.schemes.outputs import show_comparison, write_comparison
 from mxdot.model import schemes
 from mxdot.model.schemes.pairing import pairing
 from mxdot.synth import Flow
+from mxdot.synth.gates import liberty_text
 from mxdot.util.data.sentences import SENTENCES
 from mxdot.util.jobs import Backend
 from mxdot.util.progress import display
@@ -232,6 +241,41 @@ def test_results_are_kept(two_layers, tmp_path, monkeypatch):
     first = compared(tmp_path)
     monkeypatch.setattr(module, "effect_on", broken)
     assert compared(tmp_path) == first
+
+
+def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
+    """A worker may have been started in another directory than the comparison."""
+    rows = np.random.default_rng(1).standard_normal((8, 64)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", u=rows, v=rows)
+    (tmp_path / "cells.lib").write_text(liberty_text())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    class Elsewhere(ThreadPoolExecutor):
+        def submit(self, *arguments, **keywords):
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            return super().submit(*arguments, **keywords)
+
+    with display(Console(quiet=True)) as observer:
+        (row,) = compare_schemes(
+            [pairing("mxfp4")],
+            Layers(0, ("x.npz#u,v", "normal"), 8, 64),
+            Flow("cells", liberty=(Path("cells.lib"),)),
+            tmp_path,
+            Backend(lambda count: Elsewhere(1), 1),
+            observer,
+            tools=FAKES,
+        )
+    assert row.error is None
+    assert row.area
+    assert list(row.errors) == ["x.npz#u,v", "normal"]
+
+
+def test_an_error_depends_on_the_code_of_its_data(monkeypatch):
+    task = SchemeTask("mxfp4", Layers())
+    before = task.key
+    change(monkeypatch, module, "util/data/sets.py")
+    assert task.key != before
 
 
 def test_front():

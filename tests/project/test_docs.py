@@ -22,7 +22,7 @@ from doc_examples import (
     run,
     tree,
 )
-from mxdot.cli import build_parser
+from mxdot.cli.command import build_parser
 from mxdot.hw import generate
 from mxdot.model import DotConfig
 from registries import registries as registries

@@ -7,6 +7,7 @@ import evidence
 import pytest
 
 from mxdot.util.store import Store
+from mxdot.verify.mutate.parts import PARTS
 
 PRINTS = """
 print("[1/1] holds  scale-adder: proved for 2^16 inputs in 2.0 s; with a bug refuted in 1.0 s")
@@ -162,9 +163,14 @@ def test_a_claim_of_no_group():
         evidence.group_of("odd:1")
 
 
-def test_dates_of_a_group_are_the_oldest():
-    row = {"space": "2^4", "verdict": "proved", "bug": "refuted", "seconds": 1, "digest": ""}
+def test_mutants_of_a_part_depend_on_what_makes_them():
+    assert all("verify/mutate" in evidence.sources_of("mutants", part.name) for part in PARTS)
+
+
+@pytest.mark.parametrize(("digest", "when"), [("", "2 older"), ("1", "0.1.0")])
+def test_dates_of_a_group_are_the_oldest(kept, digest, when):
+    row = {"space": "2^4", "verdict": "proved", "bug": "refuted", "seconds": 1, "digest": digest}
     old = dict(row, date="2026-01-01", version="0.1.0")
     new = dict(row, date="2026-02-01", version="0.1.0")
     text = evidence.proofs({"proof multiplier:2": old, "proof multiplier:4": new})
-    assert "| 2026-01-01, 2 older |" in text
+    assert f"| 2026-01-01, {when} |" in text

@@ -9,7 +9,7 @@ import pytest
 from fault_cells import Reference, make_reference, run_cell
 from fault_commands import COMMANDS, Command
 
-from mxdot.cli import build_parser
+from mxdot.cli.command import build_parser
 from mxdot.sim.engine.regression import select
 from mxdot.sim.engine.regression_units import default_matrix
 

@@ -9,9 +9,10 @@ import tempfile
 import time
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from compare_fakes import Job
 from mxdot.compare.studies import processes
 from mxdot.util import progress
 from mxdot.util.files import write_file
-from mxdot.util.jobs import Backend, DryRun, results, run, run_rows
+from mxdot.util.jobs import Backend, DryRun, execute, results, run, run_rows
 from mxdot.util.progress import Remaining, display, duration, show_plan
 from mxdot.util.runs import scratch
 from mxdot.util.store import Outcome, Store
@@ -130,6 +131,67 @@ def test_a_task_whose_process_dies_does_not_take_the_others_along(log, store):
     assert outcomes["job-dies"].error == "its process ended with status 9"
     assert sorted(observer.ended) == sorted(job.name for job in jobs)
     assert all(outcome.ok for key, outcome in outcomes.items() if key != "job-dies")
+
+
+CHANGED = "inputs changed during the run"
+OTHER = "code, tools or files differ from those at the start of the run"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A task whose key and value are the text of a file. during: done to the file at the end."""
+
+    file: Path
+    during: Callable[[Path], object] = Path.exists
+    label = "reader"
+    weight = 1.0
+
+    @property
+    def key(self) -> str:
+        return f"reader-{self.file.read_text()}"
+
+    def run(self) -> str:
+        text = self.file.read_text()
+        self.during(self.file)
+        return text
+
+
+def _edit(file: Path) -> None:
+    file.write_text("new")
+
+
+@pytest.mark.parametrize(("during", "error"), [(_edit, CHANGED), (Path.unlink, "No such file")])
+def test_a_file_that_changes_during_a_run_fails_its_task(tmp_path, during, error):
+    file = tmp_path / "file"
+    file.write_text("old")
+    one = Backend(lambda count: ThreadPoolExecutor(1), 1)
+    with display(Console(quiet=True)) as observer:
+        ((outcome,),) = run_rows([(Reader(file, during),)], tmp_path, one, observer)
+    assert outcome is not None
+    assert outcome.key == "reader-old"
+    assert error in (outcome.error or "")
+    assert [path.stem for path in (tmp_path / "results").iterdir()] == ["reader-old"]
+
+
+def test_a_file_that_changes_before_its_task_fails_it(tmp_path, store):
+    file = tmp_path / "file"
+    file.write_text("old")
+
+    class Late(ThreadPoolExecutor):
+        def submit(self, *arguments, **keywords):
+            file.write_text("new")
+            return super().submit(*arguments, **keywords)
+
+    class Silent(Log):
+        def end(self, task, outcome):
+            pass
+
+    outcomes = run([Reader(file)], store, Backend(lambda count: Late(1), 1), Silent())
+    assert {key: outcome.error for key, outcome in outcomes.items()} == {"reader-old": OTHER}
+
+
+def test_a_key_that_cannot_be_made_is_an_error(tmp_path):
+    assert "No such file" in (execute(Reader(tmp_path / "file")).error or "")
 
 
 SCRIPT = """

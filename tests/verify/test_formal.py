@@ -12,9 +12,12 @@ from typing import Any
 import evidence
 import pytest
 
+from changed_code import change
 from here import HERE
 from mxdot.cli import main
 from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.util.jobs import execute
+from mxdot.verify import command as checks
 from mxdot.verify.command import Session
 from mxdot.verify.formal import engine, linear
 from mxdot.verify.formal import run as command
@@ -279,11 +282,15 @@ def test_an_interrupted_run_goes_on(number, tmp_path):
     assert all(path.stat().st_mtime_ns == modified for path, modified in kept.items())
 
 
-def test_a_worker_with_other_code_is_refused():
-    proof = command.Proof("scale-adder", LIMIT)
-    object.__setattr__(proof, "code", "0" * 64)
-    with pytest.raises(ValueError, match=r"^the worker has other code or tools than this machine$"):
-        proof.run()
+@pytest.mark.parametrize("file", ["model/dot.py", "verify/small_units.py"])
+def test_a_worker_with_other_code_is_refused(file, monkeypatch):
+    """The units of netlists are in `verify/small_units.py`."""
+    proof = command.Proof("netlist:dot-aligned-asap7", LIMIT)
+    key = proof.key
+    change(monkeypatch, checks, file)
+    outcome = execute(proof, key)
+    assert outcome.key == key
+    assert outcome.error == "code, tools or files differ from those at the start of the run"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from ...model.blocks import as_float32
 from ...model.errors import nearest, one_line, reason_of
 from ...model.files import Arrays, check_file, opened, read_array
-from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, code_format
+from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0, code_format
 from ...model.units import DotConfig
-from .weights import GGUF, HeldRows, activations, is_checkpoint, load_weight, open_checkpoint
+from .weights import (
+    GGUF,
+    MOST_ROWS,
+    HeldRows,
+    activations,
+    is_checkpoint,
+    load_weight,
+    open_checkpoint,
+)
 
 __all__ = [
     "LARGEST",
@@ -39,6 +47,8 @@ ACTIVATION_ROWS = 16
 """Rows that meet those of a weight of a checkpoint."""
 _FLOAT8 = {"F8_E4M3": E4M3, "F8_E5M2": E5M2, "F8_E4M3FNUZ": E4M3FNUZ, "F8_E5M2FNUZ": E5M2FNUZ}
 """Formats of FP8 tensors, by their names in safetensors files."""
+_BYTES = {**_FLOAT8, "F8_E8M0": E8M0}
+"""Formats of tensors that safetensors does not give to NumPy."""
 _ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_FLOAT8)}"
 
 REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
@@ -142,13 +152,15 @@ def _check_existence(path: Path) -> None:
 
 
 def load_array(path: Path, name: str | None = None) -> tuple[NDArray, str]:
-    """One array of a file of `SUFFIXES` as the file holds it, and its name.
+    """One array of a file of `SUFFIXES` as the file holds it, with all its rows, and its name.
 
-    Without a name the only array of the file. An FP8 tensor of a safetensors file has its type of
-    ml_dtypes. ValueError, naming the file, when it cannot be read or has no such array.
+    Without a name the only array of the file. An FP8 or E8M0 tensor of a safetensors file has its
+    type of ml_dtypes. ValueError, naming the file, when it cannot be read or has no such array.
     """
     try:
-        with _open(path) as (available, read):
+        with _open(path, most=None) as (available, read):
+            if not available:
+                raise ValueError("must hold an array, not none")
             if name is None and len(available) != 1:
                 raise ValueError(f"name must choose one of {_some(available)}")
             chosen = available[0] if name is None else name
@@ -179,8 +191,11 @@ class Names(list[str]):
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[Names, Reader]]:
-    """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
+def _open(path: Path, most: int | None = MOST_ROWS) -> Iterator[tuple[Names, Reader]]:
+    """The names of a file's arrays, and a function that reads one; ValueError when it cannot.
+
+    most: rows of a quantised weight, None for all.
+    """
     _check_existence(path)
     if path.is_dir() or is_checkpoint(path):
         checkpoint = open_checkpoint(path)
@@ -188,7 +203,7 @@ def _open(path: Path) -> Iterator[tuple[Names, Reader]]:
             raise ValueError("must hold quantised weights in a layout that is known, not none")
         names = Names(checkpoint)
         names.quantised = tuple(checkpoint)
-        yield names, lambda name: load_weight(checkpoint, name)
+        yield names, lambda name: load_weight(checkpoint, name, most)
         return
     with _open_arrays(path) as (arrays, read):
         names = Names(arrays)
@@ -199,7 +214,7 @@ def _open(path: Path) -> Iterator[tuple[Names, Reader]]:
 
             def get(name: str) -> Rows:
                 quantised = name in names.quantised
-                return load_weight(checkpoint, name) if quantised else read(name)
+                return load_weight(checkpoint, name, most) if quantised else read(name)
 
             yield names, get
         else:
@@ -224,7 +239,7 @@ def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArra
             def get(name: str) -> NDArray:
                 kind = tensors.get_slice(name).get_dtype()
                 try:
-                    return _float8(path, name) if kind in _FLOAT8 else tensors.get_tensor(name)
+                    return _bytes(path, name) if kind in _BYTES else tensors.get_tensor(name)
                 except (TypeError, AttributeError):  # of a dtype that NumPy has not
                     raise DtypeError(f"{name} must be {_ALLOWED}, not {kind}") from None
 
@@ -260,14 +275,14 @@ def _open_npz(path: Path, stack: ExitStack) -> Arrays:
         raise ValueError(f"must be {_KINDS}") from None
 
 
-def _float8(path: Path, name: str) -> NDArray:
-    """An FP8 tensor of a valid safetensors file, whose own reader gives NumPy none."""
+def _bytes(path: Path, name: str) -> NDArray:
+    """A tensor of `_BYTES` of a valid safetensors file."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(size))[name]
         start, end = entry["data_offsets"]
         file.seek(8 + size + start)
-        dtype = _FLOAT8[entry["dtype"]].narrow
+        dtype = _BYTES[entry["dtype"]].narrow
         return np.frombuffer(file.read(end - start), dtype).reshape(entry["shape"])
 
 
@@ -291,7 +306,9 @@ def _fitting(available: Names, read: Reader) -> tuple[str, str]:
             array = read(name)
         except DtypeError:
             continue
-        if isinstance(array, np.ndarray) and array.ndim >= 2 and array.dtype.kind in "fV":
+        if not isinstance(array, np.ndarray) or array.dtype == E8M0.narrow:
+            continue
+        if array.ndim >= 2 and array.dtype.kind in "fV":
             for earlier, length in usable.items():
                 if length == array.shape[-1]:
                     return earlier, name

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MOST_ROWS = 1024
-"""Rows of a weight that are read, evenly spread."""
+"""Rows of a weight that are read where not all are, evenly spread."""
 MOST_WEIGHTS = 8
 """Weights of a checkpoint that are read where no name chooses one, evenly spread."""
 GGUF = ".gguf"
@@ -130,18 +130,18 @@ def open_checkpoint(path: Path) -> Checkpoint:
         raise ValueError(str(error).removeprefix(f"{path}: ")) from None
 
 
-def load_weight(checkpoint: Checkpoint, name: str) -> HeldRows:
-    """A weight, `MOST_ROWS` of its rows at most; ValueError where it cannot be read."""
+def load_weight(checkpoint: Checkpoint, name: str, most: int | None = MOST_ROWS) -> HeldRows:
+    """A weight, `most` of its rows at most, None for all; ValueError where it cannot be read."""
     try:
-        return _rows(checkpoint[name])
+        return _rows(checkpoint[name], most)
     except (TypeError, ValueError) as error:
         text = one_line(str(error)).removeprefix(f"{checkpoint.path}: ")
         raise ValueError(text) from None
 
 
-def _rows(array: ScaledArray) -> HeldRows:
+def _rows(array: ScaledArray, most: int | None) -> HeldRows:
     codes = array.matrix(array.codes)
-    rows = slice(None, None, max(1, -(-len(codes) // MOST_ROWS)))
+    rows = slice(None, None, 1 if most is None else max(1, -(-len(codes) // most)))
     codes = codes[rows]
     with np.errstate(over="ignore", under="ignore"):
         values = array.values(codes, rows).astype(np.float32)

@@ -45,7 +45,7 @@ class Proof(Check):
     """Proof of one claim. limit: seconds for each tool that runs."""
 
     kind = "proof"
-    sources = ("model", "util", "hw", "synth", "verify/formal")
+    sources = ("model", "util", "hw", "synth", "verify/formal", "verify/small_units.py")
     name: str
     limit: float
 

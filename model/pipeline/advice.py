@@ -46,10 +46,11 @@ def advice(config: "DotConfig") -> str | None:
     """One line when stages buy no clock because the loop is slowest; None otherwise."""
     idle = idle_stages(config)
     loops = any(section.loop for section in config.pipeline.slowest)
-    if not idle or not loops or config.interleave >= most_in_flight(config):
+    more, most = config.interleave + 1, most_in_flight(config)
+    if not idle or not loops or more > most:
         return None
+    numbers = f"{more} to {most}" if more < most else f"{most}"
     return (
         f"{config.stages} stages are no faster than {config.stages - idle}: "
-        f"{bound(config)} is slowest; --interleave 2 to {most_in_flight(config)} puts registers "
-        "into it"
+        f"{bound(config)} is slowest; --interleave {numbers} puts registers into it"
     )

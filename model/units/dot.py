@@ -183,6 +183,8 @@ class DotConfig(UnitConfig):
                 f"sums may leave float32, not {scales}"
             )
         name = f"stages of accumulator {rule}"
+        if isinstance(out, IntegerOutput):
+            name += f" with result {out.name}"
         vars(self)["stages"] = stage_count(name, self.stages, self.stage_limits)
 
     def default_of(self, name: str) -> Any:

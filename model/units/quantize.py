@@ -38,6 +38,7 @@ from .options import option, resolved, unit
 from .quantize_formats import SHORT_FORMATS, check_micro, check_select, quantized_format
 
 RANDOM = ("stream", "lfsr")
+SEEDS = 1, 2**lfsr.WORD_BITS - 1
 STOCHASTIC = "stochastic"
 AMAX = "amax"
 PAIR = 2
@@ -74,9 +75,13 @@ def _rules(value: str | Sequence[str] | None) -> str:
     return cast("str", value)  # the configuration makes it one text
 
 
-def _number(text: str) -> int:
+def number(text: str) -> int:
     """An integer, hexadecimal with 0x."""
     return int(text, 0)
+
+
+def _seed(value: int) -> int:
+    return integer("seed of the shift register (lfsr-seed)", value, *SEEDS)
 
 
 @unit
@@ -143,9 +148,10 @@ class QuantizeConfig(UnitConfig):
     seed: int = option(
         default=lfsr.DEFAULT_SEED,
         flag="--lfsr-seed",
-        parse=_number,
+        parse=number,
+        converter=_seed,
         default_text=f"{lfsr.DEFAULT_SEED:#x}",
-        limits=(1, 2**lfsr.WORD_BITS - 1),
+        limits=SEEDS,
         words="lfsr {:#x}",
         part="lfsr_{:x}",
         help="state of the shift register after a reset, 1 to 2^32 - 1",

@@ -29,6 +29,7 @@ class Tally:
     """
 
     def __init__(self, group: str, goals: Mapping[str, Sequence[object]]) -> None:
+        self.goals = goals
         self.points = {
             name: CoverPoint(
                 f"{ROOT}.{group}.{name}",
@@ -45,6 +46,11 @@ class Tally:
         """Count the bins that samples of a point hit, each once per sample; bins of no goal too."""
         if name in self.counts:
             self.counts[name].update(bins)
+
+    @property
+    def is_complete(self) -> bool:
+        """True when every bin has been hit."""
+        return all(self.counts[name][one] for name, bins in self.goals.items() for one in bins)
 
     def sample(self) -> None:
         """Hand the counts to cocotb-coverage."""

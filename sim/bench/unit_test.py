@@ -33,6 +33,8 @@ RESET_SHARE = 5  # one item in 5 also runs among resets
 RESETS = 60
 FEWEST_RESETS = 3  # in each state
 RESET_ROUNDS = 8  # of the items, at most
+MORE_ROUNDS = 8  # of few items, at most, where little traffic leaves out stream events
+FEW_BEATS = 1500
 SETTLE = 50  # cycles after the last result, for results that nobody asked for
 
 
@@ -59,6 +61,13 @@ class UnitTest(uvm_test):
         # Again: a reset loses some of them.
         await self._run_with_resets(items[: len(items) // RESET_SHARE])
         await self._run(PauseChances(), items[: len(items) // 20])
+        few = self._few(items)
+        for _ in range(MORE_ROUNDS):
+            if self.env.coverage.stream.is_complete or self.context.report.errors:
+                break
+            for timing in profiles:
+                await self._run(timing, few)
+            await self._run_with_resets(few)
         report = self.context.report
         report.seconds = time.perf_counter() - start
         report.cycles = self.env.protocol.now
@@ -75,6 +84,11 @@ class UnitTest(uvm_test):
     def _shuffled(self, items: list[Any]) -> list[Any]:
         order = self.context.job.rng("order").permutation(len(items))
         return [items[i] for i in order]
+
+    def _few(self, items: list[Any]) -> list[Any]:
+        """The first items, of about `FEW_BEATS` beats."""
+        beats = np.cumsum([self.context.subject.beats(item) for item in items])
+        return items[: 1 + int(np.searchsorted(beats, FEW_BEATS))]
 
     def _short_first(self, items: list[Any]) -> list[Any]:
         """Put the shortest items side by side: no slow loop slows the streams there."""

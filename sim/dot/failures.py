@@ -156,8 +156,9 @@ def describe_failure(job: UnitJob, failure: Failure, replay: Callable[[], dict[s
         f"want {_result(job, *failure.want)}",
         *_replayed(job, failure, replay),
     ]
-    waves = "cycle.fst and, of this dot product alone, replay.fst"
-    return job.report(f"{failure.where}: {what}", details, waves)
+    if job.waves and waves_file(job).is_file():
+        details.append(f"waves of this dot product alone: {waves_file(job)}")
+    return job.report(f"{failure.where}: {what}", details)
 
 
 def operands(config: DotConfig, product: Mapping[str, Any], file: Path) -> list[str]:
@@ -192,6 +193,11 @@ def _result(job: UnitJob, bits: int, flags: int, slot: int | None = None) -> str
 def failure_file(job: UnitJob) -> Path:
     """File of the operands of the item in the report."""
     return job.directory / "failure.json"
+
+
+def waves_file(job: UnitJob) -> Path:
+    """File of the waves of that item alone."""
+    return job.directory / "alone.fst"
 
 
 def _replayed(job: UnitJob, failure: Failure, replay: Callable[[], dict[str, Any]]) -> list[str]:

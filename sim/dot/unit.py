@@ -253,7 +253,7 @@ def replay(job: UnitJob, verilog: Path) -> dict[str, Any]:
             "MXDOT_REPLAY": str(failures.failure_file(job).resolve()),
             "MXDOT_RECORD": str(record.resolve()),
         },
-        waves=job.directory / "replay.fst" if job.waves else None,
+        waves=failures.waves_file(job) if job.waves else None,
         time_limit=120,
     )
     if not record.is_file():

@@ -297,6 +297,7 @@ FILES = {
     "expected.hex": ("dot product", "bits of the result"),
     "flags.hex": ("dot product", "status flags: bit i is flags[i] of the manifest"),
 }
+MAX_PAIRS = 64  # modes in 6 bits of control.hex
 
 README = """\
 Test vectors of an MX dot-product unit, for Verilog's $readmemh.
@@ -316,10 +317,13 @@ Verilog macros.
 def save_hex(vectors: Vectors, directory: Path) -> None:
     """Write the files of one unit's vectors into `directory`, in place of older ones.
 
-    ValueError for vectors of several units.
+    ValueError for vectors of several units, and for a unit of more than 64 format pairs.
     """
     if len(vectors.configs) != 1:
         raise ValueError(f"vectors must be of one unit, not of {len(vectors.configs)}")
+    pairs = len(vectors.configs[0].formats)
+    if pairs > MAX_PAIRS:
+        raise ValueError(f"formats must be at most {MAX_PAIRS} pairs in text files, not {pairs}")
     words = _words(vectors)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / MANIFEST).unlink(missing_ok=True)  # written last: with it, the files are whole

@@ -102,11 +102,16 @@ class UnitJob:
             values[name] = None if values[name] is None else Path(values[name])
         return cls(**values)
 
-    def report(self, failure: str, details: Sequence[str], waves: str = "cycle.fst") -> str:
-        """Text for people: the failure, its unit, details, waves, the command that repeats it."""
+    def report(self, failure: str, details: Sequence[str], waves: str | None = None) -> str:
+        """Text for people: the failure, its unit, details, waves, the command that repeats it.
+
+        failure: begins with its run. waves: file of the waves; the one of the run when None.
+        """
         lines = [failure, f"seed {self.seed}, unit {self.name}: {self.config}", *details]
-        if self.waves:
-            lines.append(f"waves: {self.directory}/{waves}")
+        file = next((run for run in ("bulk", "replay") if failure.startswith(run)), "cycle")
+        path = self.directory / (waves or f"{file}.fst")
+        if self.waves and path.is_file():
+            lines.append(f"waves: {path}")
         if self.repeat:
             lines.append(f"repeat with: {self.repeat}")
         return "\n".join(lines)

@@ -107,14 +107,17 @@ class UnitTask:
             return {**json.loads(text), "files": _packed(here.directory, everything)}
 
     def take(self, outcome: Outcome) -> UnitResult:
-        """The result; files that came with it go to the job's directory."""
+        """The result, with the command that repeats a failure.
+
+        Files that came with it go to the job's directory.
+        """
         if outcome.error is not None:
-            return _failed(self.job, outcome.error)
+            return _repeatable(self.job, _failed(self.job, outcome.error))
         values = dict(outcome.value)
         if (packed := values.pop("files", None)) is not None:
             with zipfile.ZipFile(io.BytesIO(base64.b64decode(packed))) as archive:
                 archive.extractall(self.job.directory)
-        return UnitResult.of_dict(values)
+        return _repeatable(self.job, UnitResult.of_dict(values))
 
 
 def unit_key(job: UnitJob) -> str:
@@ -141,6 +144,14 @@ def _result(job: UnitJob) -> UnitResult:
 def _failed(job: UnitJob, error: str) -> UnitResult:
     config = str(job.config)
     return UnitResult(job.name, config, seed=job.seed, items=job.config.items, errors=[error])
+
+
+def _repeatable(job: UnitJob, result: UnitResult) -> UnitResult:
+    """The result; the report of a failure tells how to repeat it."""
+    if not result.passed and job.repeat not in result.report:
+        lines = [f"seed {job.seed}", f"repeat with: {job.repeat}"]
+        result.report = "\n".join([*result.report.splitlines(), *lines])
+    return result
 
 
 def _packed(directory: Path, everything: bool) -> str:

@@ -32,7 +32,15 @@ from ...util.data.tensors import load_tensors, modes_taking
 from ..bench.bulk import check_chances, read_results, simulate
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
-from ..engine.unit import TIME_LIMIT, Progress, UnitResult, assertions_of, run_cycles, verilog_of
+from ..engine.unit import (
+    TIME_LIMIT,
+    WAVES_LIMIT,
+    Progress,
+    UnitResult,
+    assertions_of,
+    run_cycles,
+    verilog_of,
+)
 from ..engine.verilator import ANY, ONES, ZEROS, Build, SimulationError
 from .item import Product, compare, describe
 from .stimulus import (
@@ -292,15 +300,18 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
     finally:  # a deadlock in bulk mode does not hide what was found before
         if failures and job.explains:
             first = failures[0]
-            result.report = job.report(f"{first.where}: result differs", first.item["lines"])
+            lines, waves = first.item["lines"], first.item.get("waves")
+            result.report = job.report(f"{first.where}: result differs", lines, waves)
 
 
 def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[Failure]:
     """Run products of `job.bulk` results and more, those of real tensors first."""
     failures: list[Failure] = []
     seconds, compared = 0.0, 0
+    recorded = job.waves and job.bulk <= WAVES_LIMIT
     for number, product in enumerate(bulk_products(job)):
         where = f"bulk, product {number} ({product.name}), (M, N, K) = {product.shape}"
+        waves = f"bulk{number}.fst"
         try:
             ran = run_bulk(
                 build,
@@ -312,6 +323,7 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
                 seed=job.seed % 2**31,
                 start=STARTS[number % len(STARTS)],
                 keep=job.waves,
+                waves=job.directory / waves if recorded else None,
                 time_limit=TIME_LIMIT,
             )
         except verilator.SimulationError as error:
@@ -321,8 +333,8 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
         if wrong is not None:
             result.mismatches += wrong.count
             result.errors.append(f"{where}: {wrong.count} results differ from the model's")
-            lines = {"lines": describe(job.config, product, wrong)}
-            failures.append(Failure(lines, [wrong.got], [wrong.want], where))
+            item = {"lines": describe(job.config, product, wrong), "waves": waves}
+            failures.append(Failure(item, [wrong.got], [wrong.want], where))
         if ran.flags != want.flags:
             result.errors.append(f"{where}: FLAGS are {ran.flags:05b}, wanted {want.flags:05b}")
         seconds, compared = seconds + ran.seconds, compared + want.result.size

@@ -75,7 +75,7 @@ def values_at_edges(config: QuantizeConfig, batch: Batch, rng: Generator) -> Bat
     digits = np.clip(digits + _moves(rng, digits.shape), 1, CARRY - 1)
     magnitude = magnitudes(config, batch.bits)
     wanted = np.ldexp(digits * step, -WORD_BITS)
-    with np.errstate(under="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         narrow = wanted.astype(np.float32).astype(config.source.dtype)
     largest = magnitude.max(axis=1, keepdims=True)
     chosen = (narrow.astype(np.float64) == wanted) & (np.maximum(magnitude, wanted) < largest)

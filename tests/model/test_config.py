@@ -232,6 +232,11 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             {"accumulator": "hopper-promoted", "stages": 1},
         ),
         (
+            ValueError,
+            "stages of accumulator int32 with result int32 must be from 1 to 5, not 6",
+            {"formats": "int8", "accumulator": "int32", "out": "int32", "stages": 6},
+        ),
+        (
             TypeError,
             "stages of accumulator aligned:13 must be an integer from 1 to 29, not 2.5",
             {"stages": 2.5},
@@ -355,3 +360,4 @@ def test_options_in_study_files():
     numbers = {name for name, option in of.items() if option.is_number}
     assert numbers == {"lanes", "stages", "interleave", "scale_block"}
     assert QuantizeConfig.options()["seed"].key == "lfsr_seed"
+    assert QuantizeConfig.options()["seed"].parse.__name__ == "number"  # argparse prints it

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import struct
 import zipfile
 from pathlib import Path
@@ -62,8 +63,10 @@ def test_pipes_devices_and_directories(pipe):
     for path in (pipe, Path("/dev/zero"), Path("/dev/null")):
         with pytest.raises(OSError, match="it must be a regular file, not a pipe or device"):
             files.read_bytes(path, 2**20)
-    with pytest.raises(IsADirectoryError):
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with pytest.raises(IsADirectoryError, match=re.escape(str(pipe.parent))):
         files.read_bytes(pipe.parent, 2**20)
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
 
 
 @pytest.mark.parametrize("name", READERS)

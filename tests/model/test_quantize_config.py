@@ -122,7 +122,10 @@ def test_a_unit_that_chooses():
         ({"beats": True}, "beats of blocks of 32 must be one of 1, 2, 4, 8, 16, 32, not True"),
         ({"random": "lfsr"}, "random must be stream with rounding nearest_even, not lfsr"),
         ({"random": "dice"}, "random must be one of stream, lfsr, not 'dice'"),
-        ({"seed": 0}, "seed must be from 1 to 4294967295, not 0"),
+        (
+            {"seed": 0},
+            "seed of the shift register (lfsr-seed) must be from 1 to 4294967295, not 0",
+        ),
         ({"scales": "e5m2"}, "scales must be one of e8m0, e4m3, not 'e5m2'"),
         ({"scales": "e4m3", "scale_rule": "ceil"}, "scale_rule must be one of amax, not 'ceil'"),
         ({"scale_rule": "amax"}, "scale_rule must be one of floor, ceil, even, twice, not 'amax'"),

@@ -29,6 +29,7 @@ from wrong_units import (
     off_by_one_shift,
     run_none_of,
     run_one_of,
+    run_small,
     unstable_result,
 )
 
@@ -281,6 +282,13 @@ def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
     assert any(message in error for error in result.errors)
     if message == DIFFER:
         assert any(error.startswith("bulk") for error in result.errors)
+
+
+def test_little_traffic_fills_the_unit(simulation_dir, tmp_path):
+    """16 products in flight make few bundles of all items."""
+    config = DotConfig("int8", 4, "int32", 4, "int8_full:shift", interleave=16)
+    result = run_small(config, tmp_path, simulation_dir / "little", traffic=1, bulk=0)
+    assert (result.errors, result.coverage) == ([], 100.0)
 
 
 @pytest.mark.parametrize(

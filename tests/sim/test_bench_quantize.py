@@ -15,7 +15,7 @@ from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
 from mxdot.sim.engine.regression_units import default_matrix
-from mxdot.sim.quantize import item, stimulus
+from mxdot.sim.quantize import carries, item, stimulus
 from mxdot.sim.quantize.stimulus import tensor_traffic
 from wrong_units import (
     AT_THE_CARRY,
@@ -310,6 +310,15 @@ def test_every_value_under_every_scale():
     special = (bits >> 7 & 0xFF) == 0xFF
     assert len(np.unique(bits[special])) == 256
     assert len(stimulus.every_value(target, np.random.default_rng(3), 3000)) == 0
+
+
+def test_values_at_edges_beyond_the_source():
+    config = QuantizeConfig("e4m3", 4, "float16", rounding="stochastic", random="lfsr")
+    rng = np.random.default_rng(0)
+    for batch in stimulus.traffic(config, rng, 200):
+        made = item.values(config, carries.values_at_edges(config, batch, rng).bits)
+        same = np.isfinite(made) == np.isfinite(item.values(config, batch.bits))
+        assert same.all()
 
 
 def test_the_default_run_has_every_value_under_some_scales():

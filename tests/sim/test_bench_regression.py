@@ -112,9 +112,42 @@ def test_a_bad_run(monkeypatch, tmp_path, capsys, bad):
     output = capsys.readouterr().out
     assert f"FAILED: {SMALL.name}" in output
     assert message in output
+    assert f"  seed 7\n  repeat with: repeat {SMALL.name}\n" in output
     root = xml(tmp_path / "results.xml")
     assert root.get("failures") == "1"
     assert found(root, ".//failure").get("message") == message
+
+
+def test_a_command_to_repeat_is_told_once(monkeypatch, tmp_path, capsys):
+    report = f"as said\nrepeat with: repeat {SMALL.name}"
+    fake_runs(monkeypatch, UnitResult(SMALL.name, "a unit", errors=["wrong"], report=report))
+    assert run_regression([SMALL], settings(tmp_path)) is False
+    assert capsys.readouterr().out.count("repeat with: ") == 1
+
+
+def test_a_run_without_a_result_tells_how_to_repeat_it(tmp_path):
+    job = UnitJob("unit", SMALL.config, 3, tmp_path, repeat="mxdot sim --seed 3")
+    result = UnitTask.of(job).take(Outcome("key", "unit", error="the process died"))
+    assert (result.errors, result.report) == (
+        ["the process died"], "seed 3\nrepeat with: mxdot sim --seed 3"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("where", "recorded", "file"),
+    [
+        ("traffic, block 1", ["cycle", "bulk"], "cycle.fst"),
+        ("bulk, block 1", ["cycle", "bulk"], "bulk.fst"),
+        ("bulk, block 1", ["cycle"], None),
+        ("replay, item 0 of 1", ["cycle", "replay"], "replay.fst"),
+    ],
+)
+def test_a_report_names_the_waves_of_its_run(tmp_path, where, recorded, file):
+    for name in recorded:
+        (tmp_path / f"{name}.fst").touch()
+    job = UnitJob("unit", SMALL.config, 3, tmp_path, waves=True)
+    lines = job.report(f"{where}: result differs", []).splitlines()
+    assert lines[2:] == ([f"waves: {tmp_path}/{file}"] if file else [])
 
 
 @pytest.mark.parametrize("errors", [[], ["1 results differ from the model's"]])

@@ -1,6 +1,7 @@
 """The bench of the matrix unit: wrong units and wrong models must make it fail, and say why."""
 
 import os
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Mux, Value
@@ -16,7 +17,10 @@ from mxdot.hw.pipeline import SectionChain
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.bulk import simulate
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.unit import UnitResult
 from mxdot.sim.matmul import unit as matmul_unit
+from mxdot.sim.matmul.unit import BulkRun
 from wrong_units import breaks, run_none_of, run_one_of, run_small
 
 UNIT = MatmulConfig(
@@ -258,6 +262,28 @@ def test_a_packet_of_another_length_names_its_product(simulation_dir, tmp_path, 
     (error,) = result.errors
     product = "bulk, product 0 (wide), (M, N, K) = (2, 2, 192)"
     assert error.startswith(f"{product}: {tmp_path}/bulk0.c: 0 bytes of C, wanted "), error
+
+
+@pytest.mark.parametrize(("bulk", "recorded"), [(20, True), (5001, False)])
+def test_waves_of_each_product_are_recorded(bulk, recorded, tmp_path, monkeypatch):
+    def run_bulk(*_, waves, **options):
+        files.append(waves)
+        if waves is not None:
+            waves.touch()
+        return BulkRun(bytes(SQUARE.bytes_of("c", product.tiles(SQUARE))), {}, 0, 1.0)
+
+    files: list[Path | None] = []
+    job = UnitJob("unit", SQUARE, 1, tmp_path, traffic=0, bulk=bulk, waves=True)
+    product = matmul_unit.bulk_products(job)[0]
+    monkeypatch.setattr(matmul_unit, "run_bulk", run_bulk)
+    monkeypatch.setattr(matmul_unit, "bulk_products", lambda _: [product] * 2)
+    monkeypatch.setattr(matmul_unit, "build_matmul", lambda *_, **__: None)
+    result = UnitResult("unit", "")
+    matmul_unit.run(job, lambda _: None, result)
+    paths = [tmp_path / "bulk0.fst", tmp_path / "bulk1.fst"]
+    assert files == (paths if recorded else [None, None])
+    assert result.mismatches > 0
+    assert (f"waves: {paths[0]}" in result.report.splitlines()) == recorded
 
 
 def test_a_wrong_result_is_located(simulation_dir, tmp_path):

@@ -130,6 +130,15 @@ def test_hex_files_are_of_one_unit(tmp_path):
     assert not (tmp_path / "hex").exists()
 
 
+def test_hex_files_hold_few_modes(tmp_path):
+    formats = ["e5m2", "e4m3", "e3m2", "e2m3", "e2m1", "int8", "int4", "bf16", "fp16"]
+    pairs = [f"{a}x{b}" for a in formats for b in formats][:65]
+    vectors = evaluate([config := DotConfig(pairs, 4)], *draw(config, 5, 2, 0), {})
+    with pytest.raises(ValueError, match="formats must be at most 64 pairs in text files, not 65"):
+        save_hex(vectors, tmp_path / "hex")
+    assert not (tmp_path / "hex").exists()
+
+
 # The command line -------------------------------------------------------------------------------
 
 OPTIONS = ["--format", "e5m2xe4m3", "--accumulator", "hopper", "--lanes", "4", "--count", "50"]

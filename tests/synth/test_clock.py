@@ -1,5 +1,7 @@
 """The search for the smallest unit at a clock, by a stand-in for synthesis; its predictions."""
 
+from dataclasses import replace
+
 import pytest
 
 from mxdot.model import DotConfig
@@ -104,6 +106,9 @@ def test_stages_that_the_loop_makes_idle():
     assert line is not None
     assert line.startswith("4 stages are no faster than 2: the loop of the running value (distance")
     assert "--interleave 2 to 15" in line
+    assert "--interleave 3 to 15 puts" in str(advice(replace(UNIT, interleave=2)))
+    least = DotConfig("e4m3", 4, "fused:13", 4, interleave=2)
+    assert "--interleave 3 puts" in str(advice(least))
     assert advice(DotConfig("e4m3", 32, "exact", 2)) is None
     assert advice(DotConfig("e4m3", 32, "exact", 8, interleave=15)) is None
     assert advice(DotConfig("e4m3", 32, "float32", 8)) is None  # its loop is one section

@@ -60,9 +60,8 @@ def random_seed() -> int:
 
 
 def failure_lines(job: UnitJob, result: UnitResult) -> list[str]:
-    """Lines for people about a failed run, with the command that repeats it."""
-    lines = [f"FAILED {job.name}: {job.config}", *result.errors, "", result.report]
-    return lines if job.repeat in result.report else [*lines, f"repeat with: {job.repeat}"]
+    """Lines for people about a failed run."""
+    return [f"FAILED {job.name}: {job.config}", *result.errors, "", result.report]
 
 
 def run_soak(units: Sequence[Unit], settings: Settings) -> bool:

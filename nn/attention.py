@@ -19,6 +19,7 @@ from torch.nn.functional import dropout, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from ..gpu import executors
+from ..gpu.checks import dtype_name
 from .multiply import FAST, Rule, multiply
 from .quantizers import Quantizer
 from .recipe import Recipe
@@ -40,7 +41,8 @@ def attention(
 ) -> Tensor:
     """`torch.nn.functional.scaled_dot_product_attention` with the products of `recipe.attention`.
 
-    ValueError for a recipe without a format of attention, and for a mask of a causal one.
+    ValueError for a recipe without a format of attention, and for a mask of a causal one;
+    TypeError for dtypes that PyTorch refuses.
     """
     if recipe.attention is None:
         raise ValueError("attention of the recipe must be a format, not None")
@@ -48,7 +50,9 @@ def attention(
         raise ValueError("attn_mask must be None with is_causal, not a tensor")
     device = query.device.type
     dtype = query.dtype
-    if torch.is_autocast_enabled(device):
+    is_cast = torch.is_autocast_enabled(device)
+    _check_dtypes((query, key, value), attn_mask, is_cast)
+    if is_cast:
         dtype = torch.get_autocast_dtype(device)
     query, key, value = (x.to(dtype) for x in (query, key, value))
     if enable_gqa:
@@ -65,10 +69,26 @@ def attention(
         scores = _Product.apply(query, key, *rules) * factor
         scores = _masked(scores.unflatten(0, heads), attn_mask, is_causal)
         nowhere = (scores == -torch.inf).all(-1, keepdim=True)
-        weights = torch.softmax(scores, -1).masked_fill(nowhere, 0)
+        # The gradient of softmax is NaN for scores of -Inf alone.
+        weights = torch.softmax(scores.masked_fill(nowhere, 0), -1).masked_fill(nowhere, 0)
         weights = dropout(weights, dropout_p) if dropout_p else weights
         made = _Product.apply(weights.flatten(0, -3), value.mT, *rules)
     return made.reshape(*lead, *made.shape[-2:]).to(dtype)
+
+
+def _check_dtypes(given: tuple[Tensor, ...], mask: Tensor | None, is_cast: bool) -> None:
+    """TypeError unless PyTorch takes dtypes of query, key and value, and of the mask."""
+    query, *others = (x.dtype for x in given)
+    if not is_cast and any(other != query for other in others):
+        names = ", ".join(map(dtype_name, (query, *others)))
+        raise TypeError(f"query, key and value must have one dtype, not {names}")
+    halves = (torch.float16, torch.bfloat16) if is_cast else ()
+    known = [*dict.fromkeys((torch.bool, torch.float32, query, *halves))]
+    if mask is not None and mask.dtype not in known:
+        *first, last = map(dtype_name, known)
+        raise TypeError(
+            f"attn_mask must have dtype {', '.join(first)} or {last}, not {dtype_name(mask.dtype)}"
+        )
 
 
 def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
@@ -110,7 +130,7 @@ class _Product(torch.autograd.Function):
 
 def _values(x: Tensor, quantizer: Quantizer) -> Tensor:
     """Values of (B, M, K) after quantisation, float32."""
-    matrix = x.reshape(-1, x.shape[-1])
+    matrix = x.reshape(x.shape[0] * x.shape[1], x.shape[2])
     values = quantizer.values(matrix, False)[:, : x.shape[-1]]
     return values.to(torch.float32).reshape(x.shape)
 
@@ -186,31 +206,65 @@ def _in_place_of_pytorchs(attend: Callable[..., Tensor]) -> Iterator[None]:
                 functional.scaled_dot_product_attention = scaled_dot_product_attention
 
 
-class _Passes:
-    """Hooks of a module: the recipe's attention is in force during its forward passes."""
+class _Attending:
+    """Mark of the classes of modules whose passes have a recipe's attention in force."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self.modes: list[_Attention] = []  # of passes that have begun
+    attention_recipe: Recipe | None = None
 
-    def begin(self, *_: Any) -> None:
-        mode = _Attention(self.recipe)
-        mode.__enter__()
-        self.modes.append(mode)
 
-    def end(self, *_: Any) -> None:
-        self.modes.pop().__exit__(None, None, None)
+def _attending(kind: Any) -> type:
+    """The class of modules of class `kind` that have a recipe's attention: one for each."""
+    for own in kind.__subclasses__():
+        if _is_made(own):
+            return own
+
+    class Attending(kind, _Attending):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            if self.attention_recipe is None:
+                return super().__call__(*args, **kwargs)
+            # Hooks of a module would not run after a KeyboardInterrupt.
+            with _Attention(self.attention_recipe):
+                return super().__call__(*args, **kwargs)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            """A module is pickled by the class that its own stands for."""
+            make, args, *rest = super().__reduce_ex__(protocol)
+            parts = [kind if part is Attending else part for part in (make, *args)]
+            return _remade, (self.attention_recipe, *parts), *rest
+
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(Attending, name, getattr(kind, name))
+    if hasattr(kind, "__deepcopy__"):  # which may forget it; else a copy is made as by a pickle
+        Attending.__deepcopy__ = lambda self, memo: _with_attention(
+            kind.__deepcopy__(self, memo), self.attention_recipe
+        )
+    return Attending
+
+
+def _remade(recipe: Recipe | None, make: Callable[..., nn.Module], *args: Any) -> nn.Module:
+    """A module from the parts of its pickle."""
+    return _with_attention(make(*args), recipe)
+
+
+def _with_attention(module: nn.Module, recipe: Recipe | None) -> nn.Module:
+    if not isinstance(module, _Attending):
+        module.__class__ = _attending(type(module))
+    vars(module)["attention_recipe"] = recipe
+    return module
+
+
+def _is_made(kind: type) -> bool:
+    return kind.__bases__[1:] == (_Attending,)
 
 
 def set_attention(model: nn.Module, recipe: Recipe) -> None:
     """Let attention in passes of `model` be that of a recipe, PyTorch's where it has none."""
-    for hooks in (model._forward_pre_hooks, model._forward_hooks):
-        for key in [key for key, hook in hooks.items() if _is_of_passes(hook)]:
-            del hooks[key]
     if recipe.attention is not None:
-        passes = _Passes(recipe)
-        model.register_forward_pre_hook(passes.begin, prepend=True)
-        model.register_forward_hook(passes.end, always_call=True)
+        _with_attention(model, recipe)
+    elif isinstance(model, _Attending):
+        vars(model).pop("attention_recipe", None)
+        if _is_made(type(model)):
+            model.__class__ = type(model).__bases__[0]
 
 
 def check_recomputed(recipe: Recipe) -> None:
@@ -230,14 +284,9 @@ def check_recomputed(recipe: Recipe) -> None:
 def has_attention(model: nn.Module) -> bool:
     """Whether a module of `model` has the attention of a recipe in force during its passes."""
     return any(
-        _is_of_passes(hook)
+        isinstance(module, _Attending) and module.attention_recipe is not None
         for module in model.modules()
-        for hook in module._forward_pre_hooks.values()
     )
-
-
-def _is_of_passes(hook: Any) -> bool:
-    return isinstance(getattr(hook, "__self__", None), _Passes)
 
 
 @contextmanager

@@ -254,8 +254,17 @@ def _load_others(
                 f"{new_name(name)} must have a dtype of the kind of {target.dtype}, not "
                 f"{array.dtype}, whose codes are of no layout that Checkpoint reads"
             )
-        module, _, leaf = new_name(name).rpartition(".")
+        module, leaf = _place_of(model, new_name(name))
         values = matched(array, torch.empty(0, device=device))
-        model.get_submodule(module).load_state_dict(
-            {leaf: values}, strict=False, assign=target.is_meta
-        )
+        module.load_state_dict({leaf: values}, strict=False, assign=target.is_meta)
+        if target.is_meta:  # replaced, under this name alone
+            made = getattr(module, leaf)
+            for tied in [other for other, tensor in own.items() if tensor is target]:
+                setattr(*_place_of(model, tied), made)
+                own[tied] = made
+
+
+def _place_of(model: nn.Module, name: str) -> tuple[nn.Module, str]:
+    """The module of a parameter or a buffer, and the name there."""
+    module, _, leaf = name.rpartition(".")
+    return model.get_submodule(module), leaf

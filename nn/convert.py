@@ -17,8 +17,8 @@ from torch.nn.utils.parametrize import is_parametrized
 from ..gpu.repeated import share_when_compiled
 from ..model.errors import nearest
 from .attention import set_attention
-from .experts import MXExperts, is_stacked
-from .linear import MXLinear, as_recipe
+from .experts import MXExperts, is_stacked, projections
+from .linear import MXLinear, as_recipe, check_own_weights
 from .recipe import Recipe, layer_names
 from .recipes import recipe_of
 
@@ -50,7 +50,7 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     recipe = as_recipe(recipe)
     skip = layer_names("skip", skip)
-    linear, others = _layers_with_products(model, recipe)
+    linear, others = layers_with_products(model, recipe)
     for pattern in skip:
         if not any(fnmatchcase(name, pattern) for name in (*linear, *others)):
             raise ValueError(
@@ -109,7 +109,7 @@ def _instead(
     return f"{', '.join(kinds)} alone{remedy if parametrized else ''}"
 
 
-def _layers_with_products(
+def layers_with_products(
     model: nn.Module, recipe: Recipe
 ) -> tuple[dict[str, nn.Module], dict[str, nn.Module]]:
     """Layers to replace, and others that multiply in high precision, by all their names."""
@@ -193,13 +193,26 @@ def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
     """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none.
 
     MXExperts are frozen too. A UserWarning names weights that other modules have too, and keep as
-    floats, where codes replace them.
+    floats, where codes replace them. ValueError, before any layer is frozen, for a weight that
+    pruning, weight_norm or spectral_norm computes by a hook.
     """
-    layers = [module for module in model.modules() if isinstance(module, MXLinear | MXExperts)]
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, MXLinear | MXExperts)
+    }
     if not layers:
         raise ValueError("model must have an MXLinear to freeze, not none")
-    _freeze(model, layers, keep_weight)
+    _check_own_weights(layers)
+    _freeze(model, layers.values(), keep_weight)
     return model
+
+
+def _check_own_weights(layers: Mapping[str, nn.Module]) -> None:
+    """ValueError for a weight that a hook computes."""
+    for name, layer in layers.items():
+        names = ("weight",) if isinstance(layer, nn.Linear) else projections(layer)
+        check_own_weights(f"layer {name!r}" if name else "model", layer, names)
 
 
 def _freeze(model: nn.Module, layers: Iterable[MXLinear | MXExperts], keep_weight: bool) -> None:
@@ -241,7 +254,8 @@ def quantize_(
     with keep_weight=False. config: a Recipe, a name of RECIPES, or fields of a Recipe by name.
     filter_fn: takes a layer (a torch.nn.Linear, or stacked experts) and its name, and says whether
     it is quantised; None takes all.
-    Raises TypeError or ValueError as `convert` does, and for a model that is a Linear itself.
+    Raises TypeError or ValueError as `convert` and `freeze` do, and for a model that is a Linear
+    itself, before any layer is changed.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
@@ -251,10 +265,12 @@ def quantize_(
         raise TypeError(f"filter_fn must take a layer and its name, or be None, not {filter_fn!r}")
     recipe = recipe_of(config)
     before = {id(module) for module in model.modules()}
-    linear, _ = _layers_with_products(model, recipe)
+    linear, _ = layers_with_products(model, recipe)
     skip = []
     if filter_fn is not None:
         skip = [escape(name) for name, layer in linear.items() if not filter_fn(layer, name)]
+    kept = _matching(linear, (*skip, *recipe.high_precision))
+    _check_own_weights({name: layer for name, layer in linear.items() if id(layer) not in kept})
     convert(model, recipe, skip)
     made = [layer for layer in model.modules() if isinstance(layer, MXLinear | MXExperts)]
     _freeze(model, [layer for layer in made if id(layer) not in before], keep_weight=False)

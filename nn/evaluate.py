@@ -69,7 +69,8 @@ class OutputErrors:
         """10 log10 of the reference's power over the errors', in dB; infinite without errors."""
         if not self.error:
             return math.inf
-        return 10 * math.log10(self.reference / self.error) if self.reference else -math.inf
+        ratio = self.reference / self.error
+        return 10 * math.log10(ratio) if ratio else -math.inf
 
     @property
     def relative(self) -> float:

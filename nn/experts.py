@@ -18,7 +18,7 @@ from ..gpu.checks import is_dtensor
 from ..model.accumulators import Accumulator
 from ..model.errors import flag
 from . import kept
-from .linear import MXLinear, as_recipe, kernel_name, kernel_of
+from .linear import MXLinear, as_recipe, check_own_weights, kernel_name, kernel_of
 from .multiply import FAST
 from .products import LayerProduct, frozen_weight
 from .quantizers import Operand, Quantizer, SchemeQuantizer
@@ -142,6 +142,7 @@ class MXExperts(nn.Module):
         """
         flag("keep_weight", keep_weight)
         names = projections(self) if self.keeps_weight else ()
+        check_own_weights("the experts", self, names)
         whole = not any(is_dtensor(getattr(self, name)) for name in names)
         if not (keep_weight or whole):
             raise ValueError("keep_weight must be True of a weight that is a DTensor, not False")

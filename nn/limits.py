@@ -110,8 +110,9 @@ def from_tensor(saved: Any) -> Limits:
 
 
 def new_limit(scheme: Scheme, out_features: int, device: torch.device) -> nn.Parameter:
-    """A limit for each outermost group, float32 (1, 1) or (out_features, 1); 0: none yet."""
-    rows = 1 if scheme.levels[0].granularity.rows is None else out_features
+    """A limit for each outermost group, float32 (1, 1) or (out_features, 1), but at least one; 0:
+    none yet."""
+    rows = 1 if scheme.levels[0].granularity.rows is None else max(out_features, 1)
     return nn.Parameter(torch.zeros((rows, 1), dtype=torch.float32, device=device))
 
 
@@ -133,10 +134,11 @@ def octav(x: Tensor, scheme: Scheme) -> Tensor:
 
 
 def _groups(x: Tensor, scheme: Scheme) -> Tensor:
-    """Finite magnitudes, float32, a row for each outermost group."""
+    """Finite magnitudes, float32, a row for each outermost group; one of nothing without rows."""
     x = x.detach().abs().to(torch.float32)
     x = torch.where(x.isfinite(), x, 0.0)
-    return x.reshape(1, x.numel()) if scheme.levels[0].granularity.rows is None else x
+    is_one = scheme.levels[0].granularity.rows is None or not x.shape[0]
+    return x.reshape(1, x.numel()) if is_one else x
 
 
 def _fake(groups: Tensor, bits: int) -> Tensor:

@@ -1,10 +1,14 @@
 """MXLinear: torch.nn.Linear whose matrix products take operands of MX formats or of schemes."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from ..gpu import checks, executors, repeated
 from ..gpu.ops import block_scaled, few_rows, float8
@@ -106,10 +110,12 @@ class MXLinear(nn.Linear):
         rows on CUDA, which are summed in another order. It is saved, loaded into such layers, moved
         and cut as others are, but not cast; there is no way back, and no gradient for the input.
         ValueError for a weight that is a DTensor.
+        ValueError too for a weight that a hook computes (pruning, weight_norm, spectral_norm).
         Where the schemes have exact INT32 sums, these replace ``fast`` products; INT4 weights of a
         ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
         """
         flag("keep_weight", keep_weight)
+        check_own_weights("the layer", self, ("weight",))
         repeated.share_when_compiled()
         whole = not checks.is_dtensor(self.weight)
         if self.keeps_weight and not (keep_weight or whole):
@@ -203,7 +209,7 @@ class MXLinear(nn.Linear):
         """The state of a copy, whose codes are those of its weight."""
         if kept.is_changed(self):
             self.freeze()
-        return {**vars(self), "mark": None}  # of this process
+        return {**super().__getstate__(), "mark": None}  # of this process
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
@@ -343,6 +349,26 @@ class MXLinear(nn.Linear):
             want, given = checks.dtype_name(self.weight.dtype), checks.dtype_name(x.dtype)
             raise TypeError(f"input must have the weight's dtype {want}, not {given}")
         return x.dtype
+
+
+HOOKS: dict[type, tuple[str, str]] = {
+    BasePruningMethod: ("_tensor_name", "prune.remove"),
+    WeightNorm: ("name", "remove_weight_norm"),
+    SpectralNorm: ("name", "remove_spectral_norm"),
+}
+"""Hooks that compute a weight before each pass: where its name is, and what undoes them."""
+
+
+def check_own_weights(name: str, module: nn.Module, weights: Iterable[str]) -> None:
+    """ValueError, which begins with `name`, if a hook computes one of a module's `weights`."""
+    computed = {weight for weight in weights if weight not in module._parameters}
+    for hook in module._forward_pre_hooks.values() if computed else ():
+        for kind, (attribute, remedy) in HOOKS.items():
+            if isinstance(hook, kind) and getattr(hook, attribute) in computed:
+                raise ValueError(
+                    f"{name} must hold its {getattr(hook, attribute)} to be frozen, not compute it "
+                    f"by {type(hook).__name__}: torch.nn.utils.{remedy} makes it a Parameter"
+                )
 
 
 def as_recipe(recipe: Recipe | None) -> Recipe:

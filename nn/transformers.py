@@ -31,7 +31,7 @@ from transformers.quantizers.auto import register_quantization_config, register_
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from ..gpu.tensors.container import Container, holds_codes
-from .convert import convert
+from .convert import convert, layers_with_products
 from .experts import MXExperts
 from .linear import MXLinear
 from .recipe import Recipe, layer_names
@@ -48,7 +48,8 @@ class MXDotConfig(QuantizationConfigMixin):
 
     recipe: a Recipe, a name of RECIPES, or fields of a Recipe by name.
     skip: names of layers that stay in high precision, as `convert` takes them; None for those that
-    transformers leaves out, the output head and tied layers.
+    transformers leaves out, the output head and tied layers. A model with another tied layer is
+    saved with `freeze` False alone.
     freeze: whether layers hold codes alone; False keeps weights of floats, for training and for
     recipes without formats of weights.
     """
@@ -82,7 +83,8 @@ class MXDotQuantizer(HfQuantizer):
     def _process_model_before_weight_loading(self, model: Any, **_: Any) -> Any:
         """Convert on the device meta; a model that is quantised already gets room for its parts."""
         settings = self.quantization_config
-        convert(model, recipe_of(settings.recipe), skip=self._skipped(model))
+        recipe = recipe_of(settings.recipe)
+        convert(model, recipe, skip=self._skipped(model, recipe))
         if self.pre_quantized and settings.freeze:
             _freeze_experts(model)
             for layer in _layers(model):
@@ -95,10 +97,11 @@ class MXDotQuantizer(HfQuantizer):
                     layer.register_buffer(PART + name, part)
         return model
 
-    def _skipped(self, model: Any) -> list[str]:
+    def _skipped(self, model: Any, recipe: Recipe) -> list[str]:
         if self.quantization_config.skip is not None:
             return self.quantization_config.skip
-        names = dict(model.named_modules())
+        linear, others = layers_with_products(model, recipe)
+        names = {*linear, *others}  # a tied embedding is none of them
         return [name for name in self.get_modules_to_not_convert(model) if name in names]
 
     def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
@@ -128,8 +131,14 @@ class MXDotQuantizer(HfQuantizer):
     def get_state_dict_and_metadata(self, model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Tensors of a file, which cannot hold containers."""
         for name, layer in model.named_modules():
-            if isinstance(layer, MXLinear) and layer.activation_limits is not None:
+            if not isinstance(layer, MXLinear):
+                continue
+            if layer.activation_limits is not None:
                 raise ValueError(f"activation_limits of {name} must be None to be saved")
+            if self.quantization_config.freeze and layer.keeps_weight:
+                raise ValueError(
+                    f"skip must name {name} to be saved: its weight is tied, or no file had it"
+                )
         parts: dict[str, Tensor] = {}
         for name, tensor in model.state_dict().items():
             if not holds_codes(tensor):

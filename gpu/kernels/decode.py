@@ -81,14 +81,16 @@ def decode(codes, FORMAT: tl.constexpr):
     magnitude = code & (FORMAT.sign - 1)
     # The fields, put where float32 has them: only the bias is wrong.
     value = (magnitude << FORMAT.shift).to(tl.float32, bitcast=True) * FORMAT.factor
-    if FORMAT.fnuz:
-        value = tl.where(code == FORMAT.sign, float("nan"), value)
-    elif FORMAT.has_nan:
-        value = tl.where(magnitude > FORMAT.largest_code, float("nan"), value)
     if FORMAT.has_inf:
         value = tl.where(magnitude == FORMAT.largest_code + 1, float("inf"), value)
     sign = tl.where(code >= FORMAT.sign, -2147483648, 0).to(tl.int32)
-    return (value.to(tl.int32, bitcast=True) | sign).to(tl.float32, bitcast=True)
+    value = (value.to(tl.int32, bitcast=True) | sign).to(tl.float32, bitcast=True)
+    # A NaN has no sign: it comes last.
+    if FORMAT.fnuz:
+        value = tl.where(code == FORMAT.sign, float("nan"), value)
+    elif FORMAT.has_nan:
+        value = tl.where(magnitude > FORMAT.largest_code + FORMAT.has_inf, float("nan"), value)
+    return value
 
 
 @triton.jit

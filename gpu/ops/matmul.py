@@ -78,7 +78,7 @@ def matmul(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     name = check_operands(a, b, accumulator)
-    if out_dtype not in OUTPUTS:
+    if out_dtype not in tuple(OUTPUTS):  # a list has no hash
         known = ", ".join(map(checks.dtype_name, OUTPUTS))
         raise ValueError(f"out_dtype must be one of {known}, not {checks.shown(out_dtype)}")
     start = None if c is None else running_value(c, a.codes, (a.shape[0], b.shape[0]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad as pad_with_zeros
 
 from ...model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ...model.errors import flag, integer
@@ -80,9 +81,10 @@ def quantize(
     )
     fmt, name, block_size, axis, padding = checked
     if padding:
-        shape = list(values.shape)
-        shape[axis] = padding
-        values = torch.cat([values, values.new_zeros(shape)], dim=axis)
+        # Not torch.cat, which autocast of another 16-bit type refuses.
+        values = pad_with_zeros(
+            values, [0, 0] * (values.ndim - 1 - axis % values.ndim) + [0, padding]
+        )
     words = random_words(rng, values) if rounding == "stochastic" else None
     rules = name, block_size, axis, scale_rule, rounding, nonfinite
     codes, scales = _quantize(values, *rules, words, executor)

@@ -104,19 +104,24 @@ def quantize(
     if rounding == "stochastic":
         words = rng if is_seed(rng) else random_words(rng, values)
         checks.same_device(x=values, rng=words)
-    low, high, shape = _flat(limits)
+    low, high, shape = _flat(limits, values, scheme, axis)
     magnitudes = _magnitudes(limits, values, scheme, axis)
     made = (values, name, axis, low, high, shape, magnitudes, rounding, nonfinite, words, executor)
     parts = _quantize(*made)
     return ScaledTensor.of_parts(name, parts, axis)
 
 
-def _flat(limits: Limits | Tensor | None) -> tuple[list[float], list[float], list[int]]:
+def _flat(
+    limits: Limits | Tensor | None, x: Tensor, scheme: Scheme, axis: int
+) -> tuple[list[float], list[float], list[int]]:
     """Limits as arguments of the operator; an empty shape stands for none."""
     if limits is None or isinstance(limits, Tensor):
         return [], [], []
     if not isinstance(limits, Limits):
         raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
+    want = _grid(x, axis, scheme.levels[0].granularity)
+    if limits.low.shape != want:
+        raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")
     return limits.low.ravel().tolist(), limits.high.ravel().tolist(), list(limits.low.shape)
 
 

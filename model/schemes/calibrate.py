@@ -243,7 +243,7 @@ def thresholds(values: Array, bits: int, iterations: int = ITERATIONS) -> Array:
     for _ in range(iterations):
         above = magnitudes > threshold[:, None]
         beyond = above.sum(-1)
-        kept = noise * (count - beyond) + beyond
+        kept = noise * cast(count - beyond, "float64") + cast(beyond, "float64")
         following = (magnitudes * above).sum(-1) / xp.where(beyond == 0, 1.0, kept)
         moved = (beyond > 0) & (following != threshold)
         if known_none(moved):

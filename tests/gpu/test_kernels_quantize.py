@@ -246,6 +246,8 @@ def test_dequantisation(fmt, dtype, block_size):
     result, want = (x.dequantize(dtype, executor=name) for name in ("triton", "torch"))
     same = (result == want) | (result.isnan() & want.isnan())
     assert same.all()
+    if DEVICE == "cpu":  # a GPU has one NaN as the result of a product
+        assert torch.equal(result.signbit(), want.signbit())
     assert torch.equal(result.signbit() & ~result.isnan(), want.signbit() & ~want.isnan())
 
 

@@ -183,6 +183,17 @@ def test_empty(shape, device):
 
 
 @on_devices
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_zeros_are_appended_under_autocast_too(axis, device):
+    x = torch.randn(6, 40, dtype=torch.bfloat16, device=device)
+    want = gpu.quantize(x, "e4m3", axis=axis, pad=True)
+    with torch.autocast(device, torch.float16):
+        made = gpu.quantize(x, "e4m3", axis=axis, pad=True)
+    assert torch.equal(made.codes, want.codes)
+    assert torch.equal(made.scales, want.scales)
+
+
+@on_devices
 def test_strides(device):
     x = generator("gpu strides").standard_normal((64, 96)).astype(np.float32)
     views = {

@@ -215,6 +215,11 @@ def other(**changed):
             "out_dtype must be one of float32, bfloat16, float16, not 'float32'",
         ),
         (
+            {"out_dtype": []},
+            ValueError,
+            "out_dtype must be one of float32, bfloat16, float16, not []",
+        ),
+        (
             {"executor": "cuda"},
             ValueError,
             "executor must be one of triton, torch, silicon, not 'cuda'",

@@ -9,6 +9,7 @@ import torch
 from devices import with_parts
 from mxdot.gpu import schemes
 from mxdot.gpu.schemes import ScaledTensor, quantize
+from mxdot.model.schemes import Limits
 from refused_products import Library, refused_products
 
 ONES = torch.ones(4, 32)
@@ -22,6 +23,11 @@ ONES = torch.ones(4, 32)
             ValueError,
             r"rng must be a torch.Generator or uint32 words of shape \(4, 32\) .*, not None",
             lambda: quantize(ONES, "mx9", rounding="stochastic"),
+        ),
+        (
+            ValueError,
+            r"limits must have shape \(1, 1\), not \(\)",
+            lambda: quantize(ONES, "int8_tensor", limits=Limits(-1.0, 1.0)),
         ),
         (
             TypeError,

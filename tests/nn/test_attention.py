@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.fx import symbolic_trace
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
@@ -15,7 +16,7 @@ from devices import on_devices
 from mxdot import model
 from mxdot.model.formats import FloatFormat
 from mxdot.nn import Recipe, convert, evaluate, quantized_init
-from mxdot.nn.attention import attention, set_attention
+from mxdot.nn.attention import attention, has_attention, set_attention
 
 PLAIN = ("bf16", "fp16", "tf32")
 
@@ -83,11 +84,13 @@ def test_values_of_other_recipes(recipe):
     assert torch.equal(made, attention(recipe, *(x.bfloat16() for x in (q, k, v))))
 
 
+TWO = torch.tensor([0, 3])
 MASKS = {
     "none": {},
     "causal": {"is_causal": True},
     "bool": {"attn_mask": torch.arange(35).reshape(5, 7) % 3 > 0},
     "nothing to see": {"attn_mask": torch.arange(5)[:, None].expand(5, 7) > 0},
+    "nothing to see by floats": {"attn_mask": torch.zeros(5, 7).index_fill(0, TWO, -torch.inf)},
     "bias": {"attn_mask": torch.arange(7.0).expand(2, 1, 5, 7)},
     "scale": {"scale": 0.3},
 }
@@ -125,6 +128,31 @@ def test_gradients_pass_straight_through(recipe):
         results.append((q.grad, k.grad, v.grad))
     for mine, want in zip(*results, strict=True):
         assert nn.functional.cosine_similarity(mine.flatten(), want.flatten(), 0) > 0.98
+
+
+@pytest.mark.parametrize("recipe", [RECIPES[0], Recipe(attention="tf32")], ids=str)
+def test_gradients_where_a_row_sees_nothing(recipe):
+    """Those of a mask of bool and of one of floats; a row that sees nothing has none."""
+    visible, results = torch.ones(5, 7, dtype=torch.bool).index_fill(0, TWO, False), []
+    for mask in (visible, torch.zeros(5, 7).masked_fill(~visible, -torch.inf)):
+        q, k, v = (x.requires_grad_() for x in heads("gradients"))
+        made = attention(recipe, q, k, v, mask)
+        made.square().sum().backward()
+        results.append((made, q.grad, k.grad, v.grad))
+    for one, other in zip(*results, strict=True):
+        assert one.isfinite().all()
+        assert torch.equal(one, other)
+    assert not results[0][1][:, :, TWO].any()
+
+
+@pytest.mark.parametrize("recipe", [RECIPES[0], Recipe(attention="tf32")], ids=str)
+@pytest.mark.parametrize(("queries", "keys"), [(5, 0), (0, 7)])
+def test_no_keys_and_no_queries(recipe, queries, keys):
+    given = [x.requires_grad_() for x in heads("none", queries=queries, keys=keys)]
+    made = attention(recipe, *given)
+    made.sum().backward()
+    assert made.shape == given[0].shape
+    assert not made.any()
 
 
 def test_dropout_drops():
@@ -169,13 +197,57 @@ def test_networks_that_call_it(grad):
         )
 
 
+class Heads(nn.Module):
+    def forward(self, x):
+        q, k, v = x.chunk(3, -1)
+        return scaled_dot_product_attention(q, k, v)
+
+
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
         self.qkv = nn.Linear(32, 96)
 
     def forward(self, x):
+        if len(x) > 9:
+            raise KeyboardInterrupt
         return scaled_dot_product_attention(*self.qkv(x).chunk(3, -1), is_causal=True)
+
+
+def test_nothing_is_in_force_after_an_interrupt():
+    model, q = convert(Attention(), Recipe(attention="e2m1")), torch.randn(1, 1, 4, 8)
+    want = scaled_dot_product_attention(q, q, q)
+    with pytest.raises(KeyboardInterrupt):
+        model(torch.randn(10, 6, 32))
+    assert torch.equal(scaled_dot_product_attention(q, q, q), want)
+
+
+@torch.no_grad()
+def test_the_class_stays_what_it_was():
+    model, x = Attention(), torch.randn(3, 6, 32)
+    convert(model, Recipe(attention="e2m1"))
+    assert isinstance(model, Attention)
+    assert type(model).__name__ == "Attention"
+    other = convert(Attention(), Recipe(attention="e4m3"))
+    assert type(other) is type(model)  # a compiler has one code for both
+    restored = pickle.loads(pickle.dumps(model))
+    assert type(restored) is type(model)
+    assert torch.equal(restored(x), model(x))
+    for _ in range(2):
+        set_attention(model, Recipe())
+        assert type(model) is Attention
+
+
+@torch.no_grad()
+def test_a_graph_of_fx_is_copied_with_it():
+    """Its class makes copies by itself."""
+    graph, x = symbolic_trace(nn.Sequential(Heads(), nn.Linear(8, 8))), torch.randn(2, 4, 24)
+    model = convert(graph, Recipe(attention="e2m1"))
+    want = model(x)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(x), want)
+    set_attention(model, Recipe())
+    assert not torch.equal(model(x), want)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
@@ -243,10 +315,9 @@ def test_attention_that_nothing_computes_is_said():
     with pytest.warns(UserWarning, match="evaluate leaves out attention, which model never"):
         evaluate(model, block, [torch.randn(2, 32)])
     convert(nn.Sequential(model, nn.Linear(32, 32)), Recipe())
-    assert len(model._forward_pre_hooks) == 1
+    assert has_attention(model)
     set_attention(model, Recipe())
-    assert not model._forward_pre_hooks
-    assert not model._forward_hooks
+    assert not has_attention(model)
 
 
 def test_refusals():
@@ -267,3 +338,10 @@ def test_refusals():
         attention(Recipe(), q, k, v)
     with pytest.raises(ValueError, match="attn_mask must be None with is_causal, not a tensor"):
         attention(Recipe(attention="e4m3"), q, k, v, torch.ones(5, 7), is_causal=True)
+    with pytest.raises(TypeError, match="value must have one dtype, not float32, float32, float16"):
+        attention(Recipe(attention="e4m3"), q, k, v.half())
+    message = "attn_mask must have dtype bool or float32, not int64"
+    with pytest.raises(TypeError, match=message):
+        attention(Recipe(attention="e4m3"), q, k, v, torch.ones(5, 7, dtype=torch.int64))
+    with torch.autocast("cpu", torch.bfloat16):
+        attention(Recipe(attention="e4m3"), q, k, v.half(), torch.ones(5, 7).half())

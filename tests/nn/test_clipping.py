@@ -14,6 +14,7 @@ from devices import on_devices
 from linear_cases import layer_of, operands, training_losses
 from mxdot.model import schemes
 from mxdot.model.schemes import SCHEMES, Limits
+from mxdot.model.schemes.calibrate import thresholds
 from mxdot.nn import RECIPES, MXLinear, Recipe, convert, freeze
 from mxdot.nn import limits as nn_limits
 from mxdot.nn.quantizers import SchemeQuantizer
@@ -195,6 +196,31 @@ def test_octav_of_equal_values_of_zeros_and_of_none(x):
     assert layer(x).isfinite().all()
     x = torch.tensor([[1.0, torch.inf, torch.nan, -1.0]])
     assert nn_limits.octav(x, scheme).tolist() == [[1.0]]
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("recipe", [OCTAV, LEARNED])
+@pytest.mark.parametrize("features", [(8, 0), (0, 8)])
+def test_a_layer_without_features(recipe, features):
+    layer, x = MXLinear(*features, recipe=recipe), torch.randn(3, features[0], requires_grad=True)
+    y = layer(x)
+    y.sum().backward()
+    assert y.shape == (3, features[1])
+    assert layer.freeze()(x).shape == y.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_thresholds_of_tensors_are_those_of_arrays(dtype):
+    """To the bit, whatever PyTorch's default dtype is."""
+    rng, default = generator("thresholds"), torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        for bits in (2, 3, 4, 8):
+            rows = rng.standard_normal((150, 300)).astype(np.float32) ** 3
+            want = thresholds(rows, bits)
+            np.testing.assert_array_equal(thresholds(torch.from_numpy(rows), bits).numpy(), want)
+    finally:
+        torch.set_default_dtype(default)
 
 
 def test_learning_begins_in_the_first_pass_of_training():

@@ -3,11 +3,13 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import utils as hooks
+from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from linear_cases import training_losses
-from mxdot.nn import MXLinear, Recipe, convert, freeze
+from mxdot.nn import MXLinear, Recipe, convert, freeze, quantize_
 
 
 class Network(nn.Module):
@@ -139,6 +141,36 @@ def test_a_parametrized_layer_becomes_a_linear():
         convert(network)
     remove_parametrizations(network[0], "weight")
     assert isinstance(convert(network)[0], MXLinear)
+
+
+BY_HOOKS = {
+    "prune.remove": lambda layer: prune.l1_unstructured(layer, "weight", 0.5),
+    "remove_weight_norm": hooks.weight_norm,
+    "remove_spectral_norm": hooks.spectral_norm,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated")
+@pytest.mark.parametrize(("remedy", "change"), BY_HOOKS.items(), ids=BY_HOOKS)
+def test_weights_that_hooks_compute_are_not_frozen(remedy, change):
+    """No layer is changed; the remedy of the message works."""
+    network = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+    change(network[1])
+    message = f"^layer '1' must hold its weight to be frozen, not .*: torch.nn.utils.{remedy} makes"
+    with pytest.raises(ValueError, match=message):
+        quantize_(network)
+    assert not any(isinstance(layer, MXLinear) for layer in network)
+    convert(network)
+    for keep_weight in (False, True):
+        with pytest.raises(ValueError, match=message):
+            freeze(network, keep_weight)
+    assert not any(layer.is_frozen for layer in network)
+    with pytest.raises(ValueError, match=r"^the layer must hold its weight to be frozen"):
+        network[1].freeze()
+    remove = prune.remove if remedy == "prune.remove" else getattr(hooks, remedy)
+    remove(network[1], "weight")
+    x = torch.randn(2, 32)
+    assert freeze(network, keep_weight=False)(x).shape == (2, 32)
 
 
 def test_weights_that_freezing_unties_are_said():

@@ -41,6 +41,9 @@ def test_errors_by_hand():
     lost = OutputErrors()
     lost.add(torch.ones(3), torch.zeros(3))
     assert (lost.cosine, lost.mse, lost.sqnr) == (0, 1, -math.inf)
+    overflown = OutputErrors()
+    overflown.add(torch.tensor([torch.inf, 1.0]), torch.ones(2))
+    assert (overflown.mse, overflown.sqnr, overflown.relative) == (math.inf, -math.inf, math.inf)
 
 
 @pytest.mark.parametrize("frozen", [False, True])

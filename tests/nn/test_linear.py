@@ -1,6 +1,7 @@
 """MXLinear against the model's quantisation and products, and against torch.nn.Linear."""
 
 import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -242,6 +243,18 @@ def test_a_layer_can_be_copied_and_saved(tmp_path):
         assert torch.equal(other(x), layer(x))
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # PyTorch's
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@torch.no_grad()
+def test_a_copy_of_a_compiled_layer_has_weights_of_its_own(copied):
+    layer, x = MXLinear(32, 16), torch.randn(4, 32)
+    layer.compile(backend="eager")
+    other = copied(layer)
+    other.weight.zero_()
+    assert torch.equal(other(x), layer.bias.expand(4, 16))
+    assert layer(x).ne(other(x)).any()
+
+
 @on_devices
 @pytest.mark.parametrize("accumulator", ["fast", "exact"])
 def test_autocast(accumulator, device):
@@ -259,6 +272,19 @@ def test_autocast(accumulator, device):
     )
     want += layer.bias.detach().cpu().double().numpy()
     np.testing.assert_allclose(y.detach().cpu().double().numpy(), want, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("accumulator", ["fast", "exact", "float8", "block_scaled"])
+def test_autocast_of_the_other_16_bit_type(accumulator):
+    layer = MXLinear(40, 24, dtype=torch.bfloat16, recipe=Recipe(accumulator=accumulator))
+    x = torch.randn(8, 40, dtype=torch.bfloat16, requires_grad=True)
+    want = layer(x)
+    with torch.autocast("cpu", torch.float16):
+        y = layer(x)
+        y.float().sum().backward()
+    assert y.dtype == torch.float16
+    torch.testing.assert_close(y.float(), want.float(), rtol=0.02, atol=0.02)
+    assert x.grad.isfinite().all()
 
 
 def test_autocast_of_a_network_with_bfloat16_between_layers():

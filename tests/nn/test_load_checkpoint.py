@@ -272,6 +272,29 @@ def test_what_stays_on_the_device_meta_is_said():
     assert not model["own"].weight.is_meta
 
 
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.own = nn.Embedding(16, 64), nn.Linear(64, 64)
+        self.head = nn.Linear(64, 16, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+@pytest.mark.parametrize("names", [["embedding"], ["head"], ["embedding", "head"]])
+def test_tied_weights_on_the_device_meta_stay_tied(names, tmp_path):
+    rows = torch.randn(16, 64)
+    tensors = {f"{name}.weight": rows.clone() for name in names}
+    codes = {"own.weight_packed": numbers(256, 64, 32), "own.weight_scale": numbers(9, 64, 2)}
+    save_file({**tensors, "own.bias": torch.zeros(64), **codes}, tmp_path / "model.safetensors")
+    recipe = Recipe(Checkpoint(tmp_path)["own"].scheme, None, None)
+    with torch.device("meta"):
+        model = convert(Tied(), recipe, skip=["head"])
+    assert model.head.weight is model.embedding.weight
+    load_checkpoint(freeze(model, keep_weight=False), tmp_path)
+    assert model.head.weight is model.embedding.weight
+    assert torch.equal(model.head.weight, rows)
+
+
 def test_codes_of_no_layout_are_not_values(tmp_path):
     for codes in (numbers(9, 16, 64).view(torch.int8), float8(16, 64)):
         save_file({"0.weight": codes}, tmp_path / "model.safetensors")

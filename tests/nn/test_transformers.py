@@ -84,8 +84,7 @@ def library():
     return module
 
 
-@pytest.fixture(scope="module")
-def directory(library, tmp_path_factory):
+def saved(library, path, **options):
     torch.manual_seed(0)
     config = library.LlamaConfig(
         vocab_size=97,
@@ -95,10 +94,15 @@ def directory(library, tmp_path_factory):
         intermediate_size=128,
         max_position_embeddings=32,
         attention_bias=True,
+        **options,
     )
-    path = tmp_path_factory.mktemp("llama")
     library.LlamaForCausalLM(config).bfloat16().save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="module")
+def directory(library, tmp_path_factory):
+    return saved(library, tmp_path_factory.mktemp("llama"))
 
 
 def load(library, directory, **settings):
@@ -136,6 +140,21 @@ def test_quantised_saved_and_loaded(library, directory, recipe, tmp_path):
     assert torch.equal(again(TOKENS).logits, want)
     again.save_pretrained(tmp_path / "more")
     assert torch.equal(load(library, tmp_path / "more")(TOKENS).logits, want)
+
+
+@torch.no_grad()
+def test_a_tied_head(library, tmp_path):
+    """It stays in high precision; without codes of its own it is not saved as if it had some."""
+    tied = saved(library, tmp_path / "tied", tie_word_embeddings=True)
+    model = load(library, tied, recipe="mxfp8")
+    assert type(model.lm_head) is nn.Linear
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    model.save_pretrained(tmp_path / "codes")
+    again = load(library, tmp_path / "codes")
+    assert torch.equal(again(TOKENS).logits, model(TOKENS).logits)
+    model = load(library, tied, recipe="mxfp8", skip=[])
+    with pytest.raises(ValueError, match="skip must name lm_head to be saved: its weight is tied"):
+        model.save_pretrained(tmp_path / "refused")
 
 
 def test_weights_of_floats_for_training(library, directory, tmp_path):

@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("process and fit exclude each other: fit is for an ECP5-85k")
     if args.fit:
         refuse(args, ["sizes", "shape", "rows", "columns"], "with --fit, which finds the array")
-    sizes = [_numbers("sizes", text, "x", 2) for text in (args.sizes or SIZES).split(",")]
+    text = SIZES if args.sizes is None else args.sizes
+    sizes = [_numbers("sizes", size, "x", 2) for size in text.split(",")]
     return _fit(config, args) if args.fit else _sizes(config, sizes, args)
 
 

@@ -17,8 +17,14 @@ from ..model.formats import BLOCK_SCALES, E8M0, MX_FORMATS
 from ..model.formats.table import pairs_text
 from ..model.quantize import BLOCK, SCALE_RULES
 from ..util.files import write_file
-from .output import add_json_option, check_json_file, is_json_printed, write_json_file
-from .places import output_file
+from .output import (
+    add_json_option,
+    check_json_file,
+    is_json_printed,
+    json_file,
+    write_json_file,
+)
+from .places import different_files, output_file
 
 if TYPE_CHECKING:
     from ..model import Trace
@@ -161,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
 
     output_file("output", args.output)
     check_json_file(args)
+    different_files(output=args.output, json=json_file(args))
     if args.output is not None and args.output.suffix not in ENDS:
         raise ValueError(f"output must end with {' or '.join(ENDS)}, not {str(args.output)!r}")
     rules = _rules(args)
@@ -169,13 +176,7 @@ def run(args: argparse.Namespace) -> int:
     sources = load_sources(args.files, args.name)
     if args.transpose:
         sources[1] = replace(sources[1], array=sources[1].array.T)
-    length, other = (source.array.shape[1] for source in sources)
-    if length != other:
-        fits = length == sources[1].array.shape[0]
-        raise ValueError(
-            f"a and b must have equal last axes, not {length} and {other}"
-            + ("; --transpose takes b as (K, N)" if fits else "")
-        )
+    _check_lengths(sources, args.transpose)
     computed = [_computed(args, rule, name, sources) for name, rule in rules.items()]
     if not is_json_printed(args):
         for one in computed:
@@ -189,6 +190,18 @@ def run(args: argparse.Namespace) -> int:
             _print_several(computed)
     _write(args, computed)
     return 0
+
+
+def _check_lengths(sources: "list[Source]", transposed: bool) -> None:
+    length, other = (source.array.shape[1] for source in sources)
+    if length == other:
+        return
+    fits = length == sources[1].array.shape[0]
+    if transposed:
+        text = f"b must have as many rows as a has columns, {length}, not {other}"
+        raise ValueError(text + "; without --transpose b is (N, K)" * fits)
+    text = f"a and b must have equal last axes, not {length} and {other}"
+    raise ValueError(text + "; --transpose takes b as (K, N)" * fits)
 
 
 def _rules(args: argparse.Namespace) -> dict[str, Accumulator]:
@@ -208,7 +221,7 @@ def _computed(
 
     of_hardware = operands_of("" if args.machine is None else name)
     pair = formats_for(rule, args.format, sources, of_hardware)
-    scalings = _scalings(args, rule, pair, sources[0].array.shape[1])
+    scalings = _scalings(args, rule, pair, sources)
     made = [operand(*each) for each in zip(sources, pair, scalings, strict=True)]
     (a, about_a), (b, about_b) = made
     c = None if args.c is None else load_array(args.c)[0]
@@ -227,13 +240,36 @@ def _title(rule: Accumulator) -> str:
 
 
 def _scalings(
-    args: argparse.Namespace, rule: Accumulator, pair: "Pair", length: int
+    args: argparse.Namespace, rule: Accumulator, pair: "Pair", sources: "list[Source]"
 ) -> "list[Scaling]":
     """How both operands are scaled; ValueError for options that do not go together."""
-    from .operands import Scaling, load_source
+    from .operands import Scaling, load_scales
 
     words = args.scales or [_default_scales(rule, pair)]
+    _check_scales(args, words, sources)
+    name = choice("scale-rule", args.scale_rule or SCALE_RULES[0], SCALE_RULES)
+    kind = choice("scale-format", args.scale_format or E8M0.name, BLOCK_SCALES)
+    block = BLOCK if args.block is None else integer("block", args.block, 1, LARGEST_BLOCK)
+    if words[0] in (BLOCK_SCALED, UNSCALED):
+        return [Scaling(words[0] == BLOCK_SCALED, block, name)] * 2
+    (scales_a, own_a), (scales_b, own_b) = (load_scales(Path(word)) for word in words)
+    for path, own in zip(words, (own_a, own_b), strict=True):
+        wanted = args.scale_format or own_a or own
+        if own not in (None, wanted):
+            raise ValueError(f"scale-format must be {own} for scales of {path}, not {wanted}")
+    kind = args.scale_format or own_a or own_b or kind
+    if args.block is None:
+        block = _block(sources[0].array.shape[1], scales_a.shape[1])
+    return [Scaling(False, block, name, scales, kind) for scales in (scales_a, scales_b)]
+
+
+def _check_scales(args: argparse.Namespace, words: list[str], sources: "list[Source]") -> None:
     is_file = words[0] not in (BLOCK_SCALED, UNSCALED)
+    if all(source.is_codes for source in sources):
+        if args.scales == [BLOCK_SCALED]:
+            raise ValueError(f"scales {BLOCK_SCALED} is for values, and a and b hold codes")
+        if args.scale_rule is not None:
+            raise ValueError("scale-rule is for values, and a and b hold codes")
     if len(words) != (2 if is_file else 1):
         raise ValueError(
             f"scales must be {BLOCK_SCALED}, {UNSCALED}, or two files, not {' '.join(words)}"
@@ -242,16 +278,15 @@ def _scalings(
         raise ValueError(f"scale-rule is for --scales {BLOCK_SCALED}, not for {' '.join(words)}")
     if args.scale_format is not None and not is_file:
         raise ValueError(f"scale-format is for --scales FILE FILE, not for {words[0]}")
-    name = choice("scale-rule", args.scale_rule or SCALE_RULES[0], SCALE_RULES)
-    kind = choice("scale-format", args.scale_format or E8M0.name, BLOCK_SCALES)
-    files = [load_source(Path(word)).array for word in words] if is_file else [None, None]
-    block = BLOCK
-    if files[0] is not None:
-        block = -(-length // files[0].shape[1])
-    if args.block is not None:
-        block = integer("block", args.block, 1, LARGEST_BLOCK)
-    is_block = words[0] == BLOCK_SCALED
-    return [Scaling(is_block, block, name, scales, kind) for scales in files]
+
+
+def _block(length: int, scales: int) -> int:
+    """Elements under a scale, by the scales of a row; ValueError where they may be several."""
+    if -(-length // BLOCK) == scales:
+        return BLOCK
+    if length % scales:
+        raise ValueError(f"block must be given: {scales} scales are for {length} elements")
+    return length // scales
 
 
 def _default_scales(rule: Accumulator, pair: "Pair") -> str:

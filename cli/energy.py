@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from ..model import DotConfig
 from ..synth import SYNTHESES
 from ..util.files import write_file
-from .output import add_json_option, check_json_file, is_json_printed, write_json_file
-from .places import output_file
+from .output import (
+    add_json_option,
+    check_json_file,
+    is_json_printed,
+    json_file,
+    write_json_file,
+)
+from .places import different_files, output_directory, output_file
 from .synthesis import add_synthesis_options, flows_of
 from .unit_options import add_options, unit_of
 
@@ -70,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     config = unit_of(DotConfig, args)
     output_file("component", args.component)
     check_json_file(args)
+    different_files(component=args.component, json=json_file(args))
+    output_directory("cache", args.cache)
     flows = flows_of(
         args,
         "cells",

@@ -7,7 +7,7 @@ from typing import Any
 from ..model.accumulators import MACHINES, Machine
 from ..model.accumulators.hardware import hardware_of, machine_on, machines_on, without_machine
 from ..model.errors import nearest
-from .output import add_json_option, is_json_printed, write_json_file
+from .output import add_json_option, check_json_file, is_json_printed, write_json_file
 
 WIDTH = 100
 
@@ -41,6 +41,7 @@ def _hardware() -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Print the machines; 0."""
+    check_json_file(args)
     chosen = [machine for name in args.names for machine in _named(name)]
     rows = list(dict.fromkeys(chosen)) if args.names else list(MACHINES.values())
     write_json_file(args, {"machines": [facts(row) for row in rows]})

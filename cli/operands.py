@@ -28,6 +28,8 @@ from ..util.data.tensors import array_names, load_array
 Pair = tuple[ElementFormat, ElementFormat]
 NATIVE = {"float16": FP16, "bfloat16": BF16}
 """Formats of operands that have the type of an array."""
+_SCALE_TYPES = {fmt.narrow: name for name, fmt in BLOCK_SCALES.items()}
+"""Formats of scales by the type of an array."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,19 @@ class Source:
     @property
     def is_unnamed(self) -> bool:
         """True for codes without the name of their format: integers, or bytes."""
-        return self.format is None and self.array.dtype.kind in "uiV"
+        return self.array.dtype.kind in "ui" or self._is_bytes
+
+    @property
+    def is_codes(self) -> bool:
+        return self.format is not None or self.is_unnamed
+
+    @property
+    def _is_bytes(self) -> bool:
+        return self.array.dtype.type is np.void  # kind V is also bfloat16's
 
     def __str__(self) -> str:
         shape = " x ".join(map(str, self.array.shape[self.is_vector :]))
-        kind = "bytes" if self.array.dtype.kind == "V" else self.array.dtype
+        kind = "bytes" if self._is_bytes else self.array.dtype
         return f"{self.name}, {kind}, {shape}"
 
 
@@ -74,7 +84,8 @@ def load_sources(files: Sequence[Path], names: Sequence[str]) -> list[Source]:
     if len(files) > 2:
         raise ValueError(f"FILE must be one file or two, not {len(files)}")
     if len(names) > 2 or (names and len(names) < len(files)):
-        raise ValueError(f"name must give {len(files)} or 2 tensors, not {len(names)}")
+        wanted = "2" if len(files) > 1 else "1 or 2"
+        raise ValueError(f"name must give {wanted} tensors, not {len(names)}")
     paths = [files[0], files[-1]]
     if not names and len(files) == 1:
         names = array_names(files[0])
@@ -90,6 +101,18 @@ def load_source(path: Path, name: str | None = None) -> Source:
     if array.ndim not in (1, 2) or not array.size:
         raise ValueError(f"{text} must have one axis or two, and elements, not shape {array.shape}")
     return Source(text, np.atleast_2d(array), array.ndim == 1)
+
+
+def load_scales(path: Path) -> tuple[NDArray, str | None]:
+    """Codes of scales, and their format where their type says it; ValueError for other values."""
+    source = load_source(path)
+    dtype = source.array.dtype
+    if dtype.kind in "ui" and dtype != np.int8:
+        return source.array, None
+    if dtype not in (*_SCALE_TYPES, np.dtype("V1")):
+        kinds = " or ".join(BLOCK_SCALES)
+        raise ValueError(f"scales of {path} must be codes of {kinds}, or uint8, not {dtype}")
+    return source.array.view(np.uint8), _SCALE_TYPES.get(dtype)
 
 
 def formats_for(
@@ -131,7 +154,7 @@ def formats_for(
 
 def operand(source: Source, fmt: ElementFormat, scaling: Scaling) -> tuple[MXArray, str]:
     """The operand with zeros up to whole blocks, and in words how it was made."""
-    if source.format is not None or source.is_unnamed:
+    if source.is_codes:
         return _held(source, fmt, scaling)
     if scaling.scales is not None:
         raise ValueError(f"scales of a file are for codes, and {source} holds values")
@@ -163,9 +186,7 @@ def _held(source: Source, fmt: ElementFormat, scaling: Scaling) -> tuple[MXArray
         one = E8M0.encode(0) if scaling.format == E8M0.name else E4M3.encode(np.float32(1))
         scales, how = np.full(shape, one, np.uint8), "scales of 1"
     else:
-        scales = np.atleast_2d(scaling.scales)
-        if scales.dtype.itemsize == 1:
-            scales = scales.view(np.uint8)
+        scales = scaling.scales
         if scales.shape != shape:
             raise ValueError(f"scales of {source.name} must have shape {shape}, not {scales.shape}")
         how = f"{kind} scales per {scaling.block} of a file"

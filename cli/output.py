@@ -7,8 +7,10 @@ from typing import Any
 
 from ..model.errors import one_line
 from ..util.tables import strict, write_json
-from .places import output_file
+from .places import is_device, output_file
 
+END = ".json"
+"""End of the names of files, so that `--json` takes no operand that follows it."""
 PRINTED = Path("-")
 """File that is the standard output."""
 
@@ -21,13 +23,15 @@ def add_json_option(parser: argparse._ActionsContainer, what: str) -> None:
         nargs="?",
         const=PRINTED,
         metavar="FILE",
-        help=f"write {what} as JSON; without a file, print it instead of text",
+        help=f"write {what} as JSON to a file {END}; without a file, print it instead of text",
     )
 
 
 def add_json_file_option(parser: argparse._ActionsContainer, what: str) -> None:
     """Add `--json FILE` to a command that prints as it goes."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help=f"write {what} as JSON")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help=f"write {what} as JSON to a file {END}"
+    )
 
 
 def is_json_printed(args: argparse.Namespace) -> bool:
@@ -35,9 +39,17 @@ def is_json_printed(args: argparse.Namespace) -> bool:
     return args.json == PRINTED
 
 
+def json_file(args: argparse.Namespace) -> Path | None:
+    """File of `--json`; None where JSON is printed, and without the option."""
+    return None if is_json_printed(args) else args.json
+
+
 def check_json_file(args: argparse.Namespace) -> None:
     """ValueError, for the start of a command, unless `--json` can be written."""
-    output_file("json", None if is_json_printed(args) else args.json)
+    path = json_file(args)
+    output_file("json", path)
+    if path is not None and not path.name.endswith(END) and not is_device(path):
+        raise ValueError(f"json must end with {END}, not {path}")
 
 
 def write_json_file(args: argparse.Namespace, content: Any) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..util.files import write_file
-from .output import add_json_option, is_json_printed
-from .places import output_file
+from .output import add_json_option, check_json_file, is_json_printed, json_file
+from .places import different_files, output_file
 from .refusals import refuse
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
         return 0
     output_file("output", args.output)
-    output_file("json", args.json)
+    check_json_file(args)
+    different_files(output=args.output, json=json_file(args))
     report = probe(_unit(args), args.seed, args.rows)
     as_json = json.dumps(report.as_json(), indent=1)
     text = as_json if is_json_printed(args) else "\n".join(report.lines())
@@ -91,12 +92,12 @@ def _unit(args: argparse.Namespace) -> "MatrixUnit":
 
         return cuda_unit(args.unit, args.format)
     from ..model import accumulator
-    from ..model.errors import integer
+    from ..model.units.base import block_size
     from ..verify.probe import ModelUnit
 
     rule = accumulator(args.unit)
     formats = args.format or ("int8" if rule.takes_integers else _formats(rule))
-    lanes = 32 if args.lanes is None else integer("lanes", args.lanes, 4, 128)
+    lanes = 32 if args.lanes is None else block_size("lanes", args.lanes)
     return ModelUnit(rule, formats, lanes)
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
 from ..util.files import write_file
-from .output import add_json_file_option
-from .places import output_file
+from .output import add_json_file_option, check_json_file
 from .refusals import refuse
 from .terminal import console
 from .unit_options import add_options, unit_of
@@ -99,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("gap", "stall"):
         integer(name, getattr(args, name), 0, 255)
     integer("seed", args.seed, 0, 2**31 - 1)
-    output_file("json", args.json)
+    check_json_file(args)
     config = unit_of(MatmulConfig, args)
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
     from ..sim.matmul.layer import build_for, run_layer, scale_rule_of

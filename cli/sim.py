@@ -8,8 +8,7 @@ from ..model.plugins import assignment
 from ..model.units import KINDS, DotConfig
 from . import soak
 from .backends import add_backend_options, backend, check_backend, listing
-from .output import add_json_file_option
-from .places import output_file
+from .output import add_json_file_option, check_json_file
 from .program import program, quoted
 from .refusals import refuse_results
 from .simulators import SIMULATORS, is_alternative, supported_units
@@ -158,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     check_backend(args)
     refuse_results(args)
-    output_file("json", args.json)
+    check_json_file(args)
     for name, low, high in (("seed", 0, 2**63 - 1), ("count", 1, 10**8), ("traffic", 1, 10**6)):
         value = getattr(args, name)
         if value is not None and not low <= value <= high:

@@ -132,7 +132,7 @@ def _unit_of(words: Sequence[str]) -> UnitConfig:
 
 @cache
 def _parser() -> argparse.ArgumentParser:
-    from . import build_parser
+    from .command import build_parser
 
     return build_parser()
 

@@ -8,6 +8,7 @@ from ..model.errors import reason_of
 from ..model.files import read_text
 from ..synth import LARGEST_VERILOG, SYNTHESES
 from .output import add_json_option, check_json_file, is_json_printed, write_json_file
+from .places import output_directory
 from .refusals import refuse
 from .synthesis import add_synthesis_options, flows_of
 
@@ -112,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(script(text, args.top, flow, **options) for flow in flows), end="")
         return 0
     check_json_file(args)
+    output_directory("cache", args.cache)
     costs = []
     for flow in flows:
         cost = measure(text, args.top, flow, cache_dir=args.cache, limit=args.limit, **options)

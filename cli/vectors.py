@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..model.errors import one_line
 from ..model.units import DotConfig
-from .places import output_directory, output_file
+from .places import different_files, output_directory, output_file
 from .unit_options import add_options, unit_of
 
 
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     output_file("output", args.out)
     if args.hex is not None:
         output_directory("hex", args.hex)
+    different_files(output=args.out, hex=args.hex)
     from ..sim.dot.vectors import draw, evaluate, save, save_hex
 
     batches, order = draw(config, args.count, args.blocks, args.seed)

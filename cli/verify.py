@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from . import soak
 from .backends import add_backend_options, backend, check_backend, run_resumable
-from .output import add_json_file_option, write_json_file
-from .places import output_file
+from .output import add_json_file_option, check_json_file, write_json_file
+from .places import output_directory
 from .refusals import refuse_results
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def _run(args: argparse.Namespace, directory: Path, check: Callable[["Session"],
 
     check_backend(args)
     refuse_results(args)
-    output_file("json", args.json)
+    check_json_file(args)
+    if not (args.list or args.dry_run):
+        output_directory("results", directory)
     yosys_version()  # ModuleNotFoundError before any work
     local = processes(args.jobs)
 

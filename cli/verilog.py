@@ -46,7 +46,11 @@ def run(args: argparse.Namespace) -> int:
     from ..hw.verilog import default_top, generate  # Amaranth: only when a unit is built
 
     top = default_top(config) if args.top is None else args.top
-    text = generate(config, top)
+    try:
+        text = generate(config, top)
+    except KeyboardInterrupt:
+        _silence()
+        raise
     if args.output is None:
         sys.stdout.write(text)
         return 0
@@ -60,6 +64,13 @@ def run(args: argparse.Namespace) -> int:
     if line is not None:
         print(f"note: {line}", file=sys.stderr)
     return 0
+
+
+def _silence() -> None:
+    """Let Amaranth give no warnings of the half of a unit that nothing uses."""
+    from amaranth.hdl import UnusedElaboratable
+
+    UnusedElaboratable._MustUse__silence = True  # type: ignore[attr-defined]  # as its tests do
 
 
 def _assertions_file(args: argparse.Namespace) -> Path:

@@ -18,7 +18,7 @@ from io import BufferedReader
 from math import prod
 from os import PathLike
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import ml_dtypes
@@ -34,11 +34,13 @@ CHUNK = 2**20
 def open_file(path: str | PathLike[str], limit: int | None) -> BufferedReader:
     """A regular file to read, of at most `limit` bytes; None for a file that is not read whole."""
     waiting = getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
-    file = os.fdopen(os.open(path, os.O_RDONLY | waiting), "rb")
-    facts = os.fstat(file.fileno())
+    opened = os.open(path, os.O_RDONLY | waiting)
+    facts = os.fstat(opened)
     if S_ISREG(facts.st_mode) and (limit is None or facts.st_size <= limit):
-        return file
-    file.close()
+        return os.fdopen(opened, "rb")
+    os.close(opened)
+    if S_ISDIR(facts.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise _too_large(path, limit or 0) if S_ISREG(facts.st_mode) else _no_file(path)
 
 

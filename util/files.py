@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from threading import Lock
+
+_ASKED = Lock()
+"""Held while the mask is not the user's: two threads at once would lose it."""
 
 
 @contextmanager
@@ -26,7 +30,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        part.chmod(0o644)
+        part.chmod(_mode(target))
         part.replace(target)
     except BaseException as error:
         part.unlink(missing_ok=True)
@@ -63,6 +67,18 @@ def _part(target: Path) -> tuple[Path, int]:
     raise AssertionError  # count() has no end
 
 
+def _mode(target: Path) -> int:
+    """Permissions of `target`, or what the user's mask leaves to a new file."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        pass
+    with _ASKED:
+        mask = os.umask(0o077)  # the system tells the mask only to who sets it
+        os.umask(mask)
+    return 0o666 & ~mask
+
+
 def _is_at(opened: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(opened), path.stat())
@@ -74,7 +90,10 @@ def write_file(path: Path, content: str | bytes) -> None:
     """Write `content`, text as UTF-8 with its own line ends; to a device or pipe as it is."""
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not (path.is_file() or path.is_dir()):
-        path.write_bytes(data)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise _named(error, path) from None
         return
     with replacing(path) as part:
         part.write_bytes(data)

@@ -50,12 +50,12 @@ def _search(args: argparse.Namespace) -> int:
     from ...util.data.sets import weights_note
     from ...util.progress import display
 
-    refuse(args, ["wires"], "without --clock")
+    refuse(args, ["wires", "no-energy"], "without --clock")
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)
     how, screen = backend(args), console()
     with display(screen) as observer:
-        found = search(study, target, args.output, how, observer)
+        found = search(study, target, args.output, how, observer, fresh=args.fresh)
     show_found(screen, found)
     for name, fmt, lanes in dict.fromkeys((r.data, r.format, r.lanes) for r in found):
         if (note := weights_note(name, format_pairs(fmt)[0][1], lanes)) is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from .. import backends
 from ..backends import add_backend_options, check_backend
 from ..places import output_directory
+from ..refusals import refuse
 from ..synthesis import add_synthesis_options
 
 OUTPUT = Path("build/compare")
@@ -51,7 +52,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
     """Values of the options of cost for a `Synthesis`, without energy."""
     from ...compare.studies.clocks import clock_list
-    from ...compare.studies.flows import with_processes
+    from ...compare.studies.flows import NONE, with_processes
     from ...util.sweep import number_list
 
     given = {
@@ -60,6 +61,10 @@ def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
         "effort": args.effort,
         "wires": args.wires,
     }
+    if given["flow"] == NONE:
+        unused = ["liberty", "effort", "wires", "target-ps", "target-levels"]
+        unused += ["clock"] * hasattr(args, "clock")
+        refuse(args, unused, f"with --flow {NONE}")
     for name in ("target_ps", "target_levels"):
         text = getattr(args, name)
         given[name] = None if text is None else number_list(text, name.replace("_", "-"))

@@ -101,6 +101,11 @@ class Synthesis:
                 raise ValueError(f"clock is for process {', '.join(TIMED)}, not {name}")
         if self.target_ps:
             raise ValueError("clock and target-ps exclude each other")
+        if self.effort in ("area", "balanced"):
+            raise ValueError(
+                "effort must be speed or both with a clock, which chooses effort and aim itself, "
+                f"not {self.effort}"
+            )
 
     def _of(self, name: str) -> list[Flow | None]:
         kind, dsp = _kind(name), name.endswith("-dsp")

@@ -24,6 +24,7 @@ from ..errors import choice
 from ..formats import E8M0, FLOAT32, ElementFormat, FloatFormat, element_format
 from ..formats.codes import Specials
 from ..formats.integer import IntegerFormat
+from ..keywords import RESERVED
 from ..products import Pair
 from . import numbers
 from .c import C
@@ -67,6 +68,8 @@ def export(
     name = default_name(rule, fmt_a, fmt_b) if name is None else name
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(f"name must be lower-case letters, digits and _, not {name!r}")
+    if name in RESERVED[language]:
+        raise ValueError(f"name must be no reserved word of {printer.__name__}, not {name!r}")
     values = parameters(rule, pair)
     main = "dot_promoted" if rule.promotes_every else _MAIN.get(type(rule), "dot")
     head = [f"{name}: {fmt_a} x {fmt_b} by {rule}, written by mxdot export.", f"{rule.rule}."]

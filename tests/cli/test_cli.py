@@ -1,17 +1,22 @@
 """The command line: text, refusals and temporary files."""
 
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import refusal, run
-from mxdot.cli import COMMANDS, main
+from mxdot.cli import main
+from mxdot.cli.command import COMMANDS
 from mxdot.cli.program import quoted
 from mxdot.model import MACHINES
 from mxdot.model.units import KINDS
@@ -265,6 +270,102 @@ def test_json_that_cannot_be_written_is_refused_before_any_work(
     assert asked == [(tmp_path, os.W_OK)]
 
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "e4m3_mac.v"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("compute --machine ada x.npy -o {x}.json --json {x}.json", "output and json"),
+        ("probe --unit exact -o {x}.json --json {x}.json", "output and json"),
+        ("vectors -o {x}.npz --hex {x}.npz", "output and hex"),
+        ("energy --component {x}.json --json {x}.json", "component and json"),
+    ],
+)
+def test_one_file_for_two_outputs_is_refused(arguments, names, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    other = arguments.format(x="x").replace(" x.", " ./sub/../x.", 1)
+    for words in (arguments.format(x="x"), other):
+        said = refusal(capsys, *words.split())
+        assert said.startswith(f"{names} must be different files, not both x.")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("vectors --hex", "hex"),
+        (f"synth {EXAMPLE} --top m --cache", "cache"),
+        ("energy --flow gates --cache", "cache"),
+    ],
+)
+def test_a_file_for_a_directory_is_refused_before_any_work(arguments, name, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    said = refusal(capsys, *arguments.split(), file)
+    assert said == f"{name} must be a directory that can be written, not {file}"
+
+
+def test_a_proof_whose_results_cannot_be_kept_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.access", lambda *question: False)
+    said = refusal(capsys, "verify", "formal", "--only", "multiplier:2")
+    assert said.startswith("results must be a directory that can be written, not ")
+    assert run(capsys, "verify", "formal", "--only", "multiplier:2", "--list")[0] == 0
+
+
+@pytest.mark.parametrize("period", ["nan", "0", "1e9"])
+def test_a_clock_that_no_unit_has_is_refused_before_synthesis(
+    period, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(import_module("mxdot.synth.energy"), "measure_netlist", None)
+    words = ["energy", "--process", "asap7", "--cache", tmp_path, "--clock-ps", period]
+    said = refusal(capsys, *words)
+    assert said == f"clock_ps must be from 1 to 1e9, not {float(period):g}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--flow none --effort foo", "effort has no effect with --flow none"),
+        ("--flow none --liberty x.lib", "liberty has no effect with --flow none"),
+        ("--flow none --target-ps 9", "target-ps has no effect with --flow none"),
+        ("--flow none --clock 1GHz", "clock has no effect with --flow none"),
+        ("schemes mxfp4 --flow none --wires model", "wires has no effect with --flow none"),
+        ("find --sqnr 20 --no-energy", "no-energy has no effect without --clock"),
+        ("find --sqnr 20 --match exact", "sqnr and match exclude each other: both are targets"),
+    ],
+)
+def test_a_comparison_refuses_what_has_no_effect(arguments, message, tmp_path, capsys):
+    assert refusal(capsys, "compare", *arguments.split(), "-o", tmp_path).startswith(message)
+
+
+def test_no_sizes_of_arrays(tmp_path, capsys):
+    said = refusal(capsys, "array", "--sizes", "", "-o", tmp_path)
+    assert said == "sizes must be numbers like NxN, not ''"
+
+
+def test_a_fresh_search_takes_no_kept_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(1).standard_normal((4, 64), np.float32)
+    np.savez("my,file.npz", x, x)
+    words = ["compare", "find", "--sqnr", "5", "--format", "e2m1", "--lanes", "4", "--jobs", "1"]
+    words += ["--tensors", "my,file.npz", "--lengths", "32", "--count", "4"]
+
+    def times():
+        status, out, _ = run(capsys, *words)
+        assert status == 0
+        kept = [json.loads(path.read_text()) for path in Path("build/compare/results").iterdir()]
+        return out, sorted(result["finished"] for result in kept)
+
+    out, first = times()
+    assert "--tensors my,file.npz" in " ".join(out.split())
+    assert "--data" not in out
+    assert times()[1] == first
+    words.append("--fresh")
+    assert min(times()[1]) > max(first)
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [("vectors --hex", "hex"), ("array -o", "output"), ("compare -o", "output")],
@@ -295,14 +396,96 @@ def test_stages_that_buy_no_clock(options, note, tmp_path, capsys):
         assert shown.err.count("\n") == 1
 
 
+# The process -----------------------------------------------------------------------------------
+
+
+def of_process(*arguments, closed=False, **environment):
+    """(exit status, output, errors) of a process; closed: without a standard output."""
+    words = shlex.join([sys.executable, *arguments])
+    done = subprocess.run(
+        ["bash", "-c", f"exec {words}{' >&-' * closed}"],
+        env=os.environ | environment,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["machines", "verilog", "export --c", "compare columns"])
+def test_a_closed_standard_output_is_refused(command):
+    assert of_process("-m", "mxdot.cli", *command.split(), closed=True) == (
+        2,
+        "",
+        "mxdot: error: standard output must be open, not closed\n",
+    )
+
+
+INTERRUPTED = """
+import builtins, os, signal, sys
+name, usual = sys.argv.pop(1), builtins.__import__
+sys.argv[0] = "mxdot"
+def interrupting(module, *rest):
+    if module == name:
+        os.kill(os.getpid(), signal.SIGINT)
+    return usual(module, *rest)
+from mxdot.cli import main
+builtins.__import__ = interrupting
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "numpy.__config__", "argparse"])
+def test_an_interrupted_start(module):
+    """NumPy makes an ImportError of what interrupts its import."""
+    done = of_process("-c", INTERRUPTED, module, "verilog")
+    assert done == (130, "", "mxdot: interrupted\n")
+
+
+def test_the_entry_imports_nothing_before_it_minds_interrupts():
+    text = (
+        "import sys, mxdot.cli\nprint([n for n in sys.modules if n.startswith(('mxdot', 'num'))])"
+    )
+    done = of_process("-c", text)
+    assert done[1] in ("['mxdot', 'mxdot.cli']\n", "['numbers', 'mxdot', 'mxdot.cli']\n")
+
+
+HALF = """
+import sys
+from amaranth.hdl import Module
+from mxdot.cli import main
+from mxdot.hw import verilog
+usual = verilog.module_text
+def interrupted(*arguments):
+    usual(*arguments)
+    half = Module()
+    raise KeyboardInterrupt
+verilog.module_text = interrupted
+sys.argv = ["mxdot", "verilog", "matmul", "--rows", "2", "--columns", "2"]
+sys.exit(main())
+"""
+
+
+def test_half_of_a_unit_gives_no_warnings():
+    assert of_process("-c", HALF) == (130, "", "mxdot: interrupted\n")
+
+
+def test_characters_that_the_output_lacks_are_replaced(tmp_path):
+    words = ["compare", "errors", "mxfp4", "--rows", "4", "--length", "32", "--data", "normal"]
+    words = ["-m", "mxdot.cli", *words, "-o", str(tmp_path)]
+    status, out, err = of_process(*words, PYTHONIOENCODING="latin-1")
+    assert (status, err) == (0, "")
+    assert "? no scheme of as few bits has better products" in out
+
+
 # Temporary files ---------------------------------------------------------------------------------
 
 KILLED = """
 import os, signal, sys, tempfile
-from mxdot import cli
+from mxdot.cli import command, main
 sys.argv = ["mxdot", "machines"]
-cli._run = lambda args: (tempfile.mkdtemp(), os.kill(os.getpid(), signal.SIGKILL))
-cli.main()
+command._run = lambda args: (tempfile.mkdtemp(), os.kill(os.getpid(), signal.SIGKILL))
+main()
 """
 
 

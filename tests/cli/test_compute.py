@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from checkpoint_files import write
 from command_line import refusal, run
 from doc_examples import PAGES
 from mxdot.cli.operands import Scaling, Source, operand
@@ -42,6 +43,7 @@ def files(tmp_path):
     np.save(tmp_path / "codes.npy", A.astype(E4M3_TYPE).view(np.uint8))
     np.save(tmp_path / "scales.npy", np.array([[130, 120], [127, 127]], np.uint8))
     np.save(tmp_path / "c.npy", np.float32(3))
+    np.savez(tmp_path / "none.npz")
     return tmp_path
 
 
@@ -224,6 +226,131 @@ def test_scales_in_e4m3(capsys, tmp_path):
     assert computed(capsys, tmp_path, *arguments, "--scales", *scales).tolist() == [[256.0]]
 
 
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors"])
+def test_bfloat16_holds_values(capsys, files, kind):
+    x, path = A.astype(ml_dtypes.bfloat16), files / f"x.{kind}"
+    if kind == "npy":
+        np.save(path, x)
+    elif kind == "npz":
+        np.savez(path, x=x)
+    else:
+        write(path, {"x": ("BF16", x.view(np.uint16))})
+    values = x.astype(np.float32)
+    for options, make in (
+        (["--machine", "h100-fp16"], lambda: (unscaled(values, "fp16"), "hopper-fp16")),
+        (["--machine", "h100-bf16"], lambda: (unscaled(values, "bf16"), "hopper-bf16")),
+        (["--accumulator", "aligned:13"], lambda: (quantize(values, "e4m3"), "aligned:13")),
+    ):
+        a, rule = make()
+        np.testing.assert_array_equal(computed(capsys, files, *options, path), matmul(a, a, rule))
+
+
+def of_codes(files, length):
+    """E4M3 codes (2, length), and options for them up to the files of their scales."""
+    codes = RNG.integers(0, 120, (2, length)).astype(np.uint8)
+    np.save(files / "codes.npy", codes)
+    return codes, ["--accumulator", "exact", "--format", "e4m3", files / "codes.npy", "--scales"]
+
+
+@pytest.mark.parametrize(
+    ("length", "columns", "block"), [(80, 3, 32), (64, 2, 32), (64, 4, 16), (96, 2, 48)]
+)
+def test_the_block_is_what_the_scales_have(capsys, files, length, columns, block):
+    codes, options = of_codes(files, length)
+    scales = np.arange(125, 125 + 2 * columns).reshape(2, columns).astype(np.uint8)
+    np.save(files / "s.npy", scales)
+    x = MXArray(np.pad(codes, ((0, 0), (0, -length % block))), scales, "e4m3", block)
+    result = computed(capsys, files, *options, files / "s.npy", files / "s.npy")
+    np.testing.assert_array_equal(result, matmul(x, x, "exact"))
+
+
+def test_a_block_that_scales_leave_open_is_asked_for(capsys, files):
+    _, options = of_codes(files, 80)
+    np.save(files / "s.npy", np.full((2, 7), 127, np.uint8))
+    said = refusal(capsys, "compute", *options, files / "s.npy", files / "s.npy")
+    assert said == "block must be given: 7 scales are for 80 elements"
+
+
+def test_the_type_of_scales_says_their_format(capsys, files):
+    codes, options = of_codes(files, 64)
+    raw, one = np.array([[0x38, 0x40], [0x48, 0x30]], np.uint8), files / "plain.npy"
+    np.save(one, raw)
+    for kind, name in ("F8_E4M3", "e4m3"), ("F8_E8M0", "e8m0"):
+        path = write(files / f"{name}.safetensors", {"s": (kind, raw)})
+        x = MXArray(codes, raw, "e4m3")
+        want = matmul(x, x, "exact", scale_format=name)
+        for scales in ([path, path], [one, path], [path, one]):
+            np.testing.assert_array_equal(computed(capsys, files, *options, *scales), want)
+    paths = files / "e4m3.safetensors", files / "e8m0.safetensors"
+    said = refusal(capsys, "compute", *options, paths[0], paths[0], "--scale-format", "e8m0")
+    assert said == f"scale-format must be e4m3 for scales of {paths[0]}, not e8m0"
+    said = refusal(capsys, "compute", *options, *paths)
+    assert said == f"scale-format must be e8m0 for scales of {paths[1]}, not e4m3"
+
+
+@pytest.mark.parametrize("kind", ["int8", "bool", "float32", "float8_e5m2"])
+def test_scales_of_other_types(capsys, files, kind):
+    _, options = of_codes(files, 64)
+    np.save(files / "s.npy", np.ones((2, 2), kind))
+    said = refusal(capsys, "compute", *options, files / "s.npy", files / "s.npy")
+    assert said == (f"scales of {files}/s.npy must be codes of e8m0 or e4m3, or uint8, not {kind}")
+
+
+def test_every_row_of_a_weight_of_a_checkpoint(capsys, files):
+    rows = 1500  # `compare` reads every second one
+    w = quantize(RNG.standard_normal((rows, 64), np.float32), "e2m1")
+    packed = w.codes[:, 0::2] | w.codes[:, 1::2] << 4
+    folder = files / "checkpoint"
+    folder.mkdir()
+    write(
+        folder / "model.safetensors",
+        {"w.weight_packed": ("U8", packed), "w.weight_scale": ("U8", w.scales)},
+    )
+    options = ["--accumulator", "exact", "--format", "e2m1", files / "a.npy"]
+    result = computed(capsys, files, *options, folder)
+    np.testing.assert_array_equal(result, matmul(quantize(A, "e2m1"), w, "exact"))
+
+
+def test_without_enough_memory(capsys, files, monkeypatch):
+    for error, text in (MemoryError(), ""), (MemoryError("Unable to allocate 37 GiB"), ": Unable"):
+
+        def fail(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr("mxdot.cli.operands.load_sources", fail)
+        said = refusal(capsys, "compute", "--machine", "ada", files / "a.npy")
+        assert said.startswith(f"not enough memory{text}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "compute --machine h100-fp8 --json a.npy b.npy",
+        "compute --machine h100-fp8 b.npy --json a.npy",
+        "machines --json a.npy",
+        "synth --top m --json a.npy b.npy",
+        "energy --json a.npy",
+        "probe --unit exact --json a.npy",
+        "sim --json a.npy",
+        "run-layer --shape 1,1,32 --json a.npy",
+        "verify formal --json a.npy",
+        "compare columns --json a.npy",
+    ],
+)
+def test_json_takes_no_other_file(capsys, files, monkeypatch, arguments):
+    monkeypatch.chdir(files)
+    before = (files / "a.npy").read_bytes()
+    assert refusal(capsys, *arguments.split()) == "json must end with .json, not a.npy"
+    assert (files / "a.npy").read_bytes() == before
+
+
+def test_json_to_a_device(capsys):
+    assert run(capsys, "machines", "h100", "--json", "/dev/null")[0] == 0
+    assert json.loads(run(capsys, "machines", "h100", "--json", "-")[1])["machines"]
+    said = refusal(capsys, "machines", "h100", "--json", "/dev/full")
+    assert said == "/dev/full: No space left on device"
+
+
 def test_flags_are_printed_and_written(capsys, files):
     operands = [files / "a.npy", files / "b.npy"]
     out, as_json = files / "out.npz", files / "out.json"
@@ -274,7 +401,21 @@ def test_many_results_are_cut(capsys, tmp_path):
         ("--machine ada abc.npz", "abc.npz: name must choose one of x, w, c"),
         ("--machine ada abc.npz --name x v", "abc.npz: name must be one of x, w, c, not 'v'"),
         ("--machine ada ab.npz --name x w x", "name must give 1 or 2 tensors, not 3"),
+        ("--machine ada ab.npz ab.npz --name x", "name must give 2 tensors, not 1"),
+        ("--machine ada none.npz", "none.npz: must hold an array, not none"),
         ("--machine ada a.npy transposed.npy", "a and b must have equal last axes, not 64 and 3; "),
+        (
+            "--machine ada a.npy b.npy --transpose",
+            "b must have as many rows as a has columns, 64, not 3; without --transpose b is (N, K)",
+        ),
+        (
+            "--machine ada codes.npy --format e4m3 --scales block",
+            "scales block is for values, and a and b hold codes",
+        ),
+        (
+            "--accumulator exact codes.npy --format e4m3 --scale-rule ceil",
+            "scale-rule is for values, and a and b hold codes",
+        ),
         ("--machine ada c.npy", "c.npy must have one axis or two, and elements, not shape ()"),
         ("--machine ada codes.npy", "format must be given for codes in codes.npy, uint8, 2 x 64"),
         ("--machine ada a.npy --format e9", "formats must be one of e4m3,"),

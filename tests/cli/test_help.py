@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from command_line import refusal, run
-from mxdot.cli import build_parser
+from mxdot.cli.command import build_parser
 from mxdot.cli.completion import complete
 from mxdot.cli.parser import EXAMPLE
 from mxdot.model.units import KINDS

@@ -1,9 +1,11 @@
 """Files are whole or as they were, whoever is killed while it writes."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +77,31 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path):
         interrupted()
     assert path.read_text() == "old"
     assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_a_new_file_has_the_mode_that_the_mask_leaves(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        write_file(tmp_path / "x", "text")
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o755])
+def test_a_file_keeps_its_mode(tmp_path, mode):
+    path = tmp_path / "x"
+    path.write_text("old")
+    path.chmod(mode)
+    write_file(path, "new")
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_device_without_room_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_file(Path("/dev/full"), "text")
 
 
 def test_a_link_in_the_way_is_not_followed(tmp_path):

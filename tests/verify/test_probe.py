@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from command_line import refusal, run
 from compare import FULL, some
-from mxdot.model import E5M2, MACHINES, PRESETS, ElementFormat, Preset
+from mxdot.model import E5M2, MACHINES, PRESETS, ElementFormat, Preset, TableFormat
 from mxdot.verify.probe import ModelUnit, probe
 from mxdot.verify.probe.black_boxes import Reordered
 
@@ -321,14 +321,30 @@ def test_writes_json(capsys, tmp_path):
     ("arguments", "message"),
     [
         ("--unit tesla", "accumulator must be one of exact, aligned:F"),
-        ("--unit hopper --lanes 3", "lanes must be from 4 to 128, not 3"),
+        ("--unit hopper --lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
         ("--unit hopper --rows 0", "rows must be from 1 to 1000000, not 0"),
         ("--unit hopper --seed=-1", "seed must be at least 0, not -1"),
         ("--unit hopper --format e9m9", "formats must be one of e4m3"),
         ("--unit hopper --format e4m3,e5m2", "formats of a probed unit must be one pair"),
         ("--unit int32 --format e4m3", "accumulator int32 takes integer formats only"),
+        ("--unit hopper --lanes 48", "lanes must be one of 4, 8, 16, 32, 64, 128, not 48"),
+        (
+            "--unit aligned:8 --format p3109_k8p1se",
+            "format must have the element 5.42101e-20 for a probe, not p3109_k8p1se",
+        ),
+        (
+            "--unit aligned:8 --format p3109_k3p1uf",
+            "format must have the element -4 for a probe, not p3109_k3p1uf",
+        ),
         ("--unit cuda:fp8 --lanes 8", "lanes is for units of the model, not for cuda:fp8"),
     ],
 )
 def test_refusals_are_one_line(capsys, arguments, message):
     assert refusal(capsys, "probe", *arguments.split()).startswith(message)
+
+
+def test_a_table_without_the_elements_of_the_probe_is_refused():
+    values = [0, 1, 2, 4, 8, 16, 32, np.nan]
+    fmt = TableFormat("powers4", [*values, *(-x for x in values)])
+    with pytest.raises(ValueError, match=r"must have the element 0\.5 for a probe, not powers4"):
+        probe(ModelUnit("aligned:8", (fmt, fmt), 4), rows=2)

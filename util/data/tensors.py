@@ -1,7 +1,7 @@
 """Real tensors: two arrays of a file or a checkpoint, and the slice that the package has."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -158,7 +158,7 @@ def load_array(path: Path, name: str | None = None) -> tuple[NDArray, str]:
     type of ml_dtypes. ValueError, naming the file, when it cannot be read or has no such array.
     """
     try:
-        with _open(path, most=None) as (available, read):
+        with _open(path, whole=True) as (available, read):
             if not available:
                 raise ValueError("must hold an array, not none")
             if name is None and len(available) != 1:
@@ -191,11 +191,12 @@ class Names(list[str]):
 
 
 @contextmanager
-def _open(path: Path, most: int | None = MOST_ROWS) -> Iterator[tuple[Names, Reader]]:
+def _open(path: Path, *, whole: bool = False) -> Iterator[tuple[Names, Reader]]:
     """The names of a file's arrays, and a function that reads one; ValueError when it cannot.
 
-    most: rows of a quantised weight, None for all.
+    whole: all rows of a quantised weight, and scales in E8M0 too.
     """
+    most = None if whole else MOST_ROWS
     _check_existence(path)
     if path.is_dir() or is_checkpoint(path):
         checkpoint = open_checkpoint(path)
@@ -205,7 +206,7 @@ def _open(path: Path, most: int | None = MOST_ROWS) -> Iterator[tuple[Names, Rea
         names.quantised = tuple(checkpoint)
         yield names, lambda name: load_weight(checkpoint, name, most)
         return
-    with _open_arrays(path) as (arrays, read):
+    with _open_arrays(path, _BYTES if whole else _FLOAT8) as (arrays, read):
         names = Names(arrays)
         if path.suffix == ".safetensors":
             checkpoint = open_checkpoint(path)
@@ -222,8 +223,10 @@ def _open(path: Path, most: int | None = MOST_ROWS) -> Iterator[tuple[Names, Rea
 
 
 @contextmanager
-def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArray]]]:
-    """Arrays of a file that is no checkpoint."""
+def _open_arrays(
+    path: Path, kinds: Container[str]
+) -> Iterator[tuple[list[str], Callable[[str], NDArray]]]:
+    """Arrays of a file that is no checkpoint. kinds: those of `_BYTES` that are read."""
     with ExitStack() as stack:
         if path.suffix == ".safetensors":
             import safetensors
@@ -239,7 +242,7 @@ def _open_arrays(path: Path) -> Iterator[tuple[list[str], Callable[[str], NDArra
             def get(name: str) -> NDArray:
                 kind = tensors.get_slice(name).get_dtype()
                 try:
-                    return _bytes(path, name) if kind in _BYTES else tensors.get_tensor(name)
+                    return _bytes(path, name) if kind in kinds else tensors.get_tensor(name)
                 except (TypeError, AttributeError):  # of a dtype that NumPy has not
                     raise DtypeError(f"{name} must be {_ALLOWED}, not {kind}") from None
 
@@ -306,9 +309,7 @@ def _fitting(available: Names, read: Reader) -> tuple[str, str]:
             array = read(name)
         except DtypeError:
             continue
-        if not isinstance(array, np.ndarray) or array.dtype == E8M0.narrow:
-            continue
-        if array.ndim >= 2 and array.dtype.kind in "fV":
+        if isinstance(array, np.ndarray) and array.ndim >= 2 and array.dtype.kind in "fV":
             for earlier, length in usable.items():
                 if length == array.shape[-1]:
                     return earlier, name

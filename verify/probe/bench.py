@@ -47,13 +47,23 @@ def _chosen(fmt: ElementFormat) -> NDArray[np.int64]:
     return codes[near & np.isin(np.abs(fraction), (0.5, 0.75))]
 
 
+def _check_elements(a: ElementFormat, b: ElementFormat) -> None:
+    big, half = 2.0**a.emax, 2.0 ** (a.emin - 1)
+    needed = [0.0, big, -big, *([] if a.is_integer else [half, -half])]
+    for fmt, values in ((a, needed), (b, [0.0, 1.0, 2.0**b.emax])):
+        for value in values:
+            if value not in fmt.values:
+                raise ValueError(f"format must have the element {value:g} for a probe, not {fmt}")
+
+
 class Bench:
-    """A unit, and what its formats can ask of it.
+    """A unit, and what its formats can ask of it; ValueError for formats that can ask too little.
 
     Results are float64 of the float32 that the unit gives; `bits` gives the bits themselves.
     """
 
     def __init__(self, unit: MatrixUnit) -> None:
+        _check_elements(*unit.formats)
         self.unit = unit
         self.table = Vocabulary(*unit.formats)
         self.short = unit.multiple * -(-4 // unit.multiple)

@@ -90,6 +90,11 @@ def run(args: argparse.Namespace) -> int:
     if len(flows) > 1:
         raise ValueError(f"process must be one, not {args.process}")
     (flow,) = flows
+    if args.clock_ps is not None:
+        if flow.kind == "gates":
+            raise ValueError("clock_ps is for the flow cells, and must be None for gates")
+        if not 1 <= args.clock_ps < 1e9:
+            raise ValueError(f"clock_ps must be from 1 to 1e9, not {args.clock_ps:g}")
     if args.component is not None and flow.kind != "cells":
         raise ValueError("a component needs a process or a library, not the flow gates")
     if args.sections:

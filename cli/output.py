@@ -30,8 +30,14 @@ def add_json_option(parser: argparse._ActionsContainer, what: str) -> None:
 def add_json_file_option(parser: argparse._ActionsContainer, what: str) -> None:
     """Add `--json FILE` to a command that prints as it goes."""
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help=f"write {what} as JSON to a file {END}"
+        "--json", type=_file, metavar="FILE", help=f"write {what} as JSON to a file {END}"
     )
+
+
+def _file(text: str) -> Path:
+    if Path(text) == PRINTED:
+        raise argparse.ArgumentTypeError(f"json must end with {END}, not {text}")
+    return Path(text)
 
 
 def is_json_printed(args: argparse.Namespace) -> bool:

@@ -155,10 +155,11 @@ FREE = ("stages", "interleave")
 def pipelines(
     config: DotConfig, process: str, period_ps: float, free: tuple[str, ...] = FREE
 ) -> Iterator[DotConfig]:
-    """Units like `config` that take a block in every cycle, without those that are deeper than the
+    """Units like `config` that take a block in every cycle, without units that are deeper than the
     clock needs.
 
-    free: options that may differ from `config`.
+    Where stages and products in flight are given, the one unit may take a block less often. free:
+    options that may differ from `config`.
     """
     base = _with(config, delays=delays_of(process))
     low, high = base.stage_limits
@@ -170,8 +171,8 @@ def pipelines(
             unit = _with(base, stages=stages, interleave=products)
             if unit.interval > products and "stages" in free:
                 break
-            if unit.interval < products and len(turns) > 1:
-                continue  # fewer products keep the loop busy
+            if unit.interval != products and len(turns) > 1:
+                continue  # more products take a block in every cycle, or fewer keep the loop busy
             yield unit
             fastest = fastest_ps(unit)
             best = min(best, fastest)

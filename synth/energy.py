@@ -134,7 +134,6 @@ def energy(
     integer("seed", seed, 0, 2**63 - 1)
     integer("streams", streams, 1, 65536)
     integer("cycles", cycles, 1, 10**6)
-    _check_clock(flow, clock_ps)
     top = default_top(config)
     text = generate(config, top) if verilog is None else verilog
     cost, netlist = measure_netlist(text, top, flow, cache_dir=cache_dir, limit=limit)
@@ -182,24 +181,16 @@ def kept_netlist(text: str, top: str, flow: Flow, cost: Cost, limit: float) -> N
         return run.wired(flattened(run.kept(effort, aim)), run.library)
 
 
-def _check_clock(flow: Flow, clock_ps: float | None) -> None:
-    """ValueError for a period that no unit has, before any work."""
-    if clock_ps is None:
-        return
-    if flow.kind == "gates":
-        raise ValueError("clock_ps is for the flow cells, and must be None for gates")
-    if not 1 <= clock_ps < 1e9:
-        raise ValueError(f"clock_ps must be from 1 to 1e9, not {clock_ps:g}")
-
-
 def _period(flow: Flow, clock_ps: float | None, delay_ps: float | None) -> float | None:
     """The clock period in picoseconds; None for `gates`."""
     if flow.kind == "gates":
+        if clock_ps is not None:
+            raise ValueError("clock_ps is for the flow cells, and must be None for gates")
         return None
     least = delay_ps or 1.0
     if clock_ps is None:
         return least
-    if clock_ps < least:
+    if not least <= clock_ps < 1e9:
         raise ValueError(
             f"clock_ps must be from {least:.1f} (the unit's longest path) to 1e9, not {clock_ps:g}"
         )

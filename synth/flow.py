@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import zlib
+from codecs import BOM_UTF8
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from io import BytesIO
@@ -221,7 +222,7 @@ def _read(path: Path) -> bytes:
         raise SynthesisError(text) from None
     if len(text) > LARGEST:
         raise SynthesisError(f"the Liberty file {path} must have at most {LARGEST} bytes")
-    return text
+    return text.removeprefix(BOM_UTF8)
 
 
 def library_of(flow: Flow) -> Library:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf, log2
 
-from .delay_tables import CellTiming, WireLoad, cell_timing, default_wire_load
+from .delay_tables import CellTiming, Table, WireLoad, cell_timing, default_wire_load
 from .errors import SynthesisError
 from .liberty_syntax import Function, Group, number_of, parse_groups
 from .power_tables import CellPower, cell_power
@@ -17,6 +17,9 @@ from .power_tables import CellPower, cell_power
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
 """Names of cells and pins that are safe in files of every tool."""
 
+_UNIT = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*,?\s*([a-z]+)", re.ASCII)
+
+VOLTS = {"mv": 1e-3, "v": 1.0}
 POWER_UNITS = {"mw": 1e6, "uw": 1e3, "nw": 1.0, "pw": 1e-3}
 FF_OHM_PS = 1e-3
 """Picoseconds per ohm and femtofarad."""
@@ -51,13 +54,18 @@ class LibraryCell:
 
     power_templates: Mapping[str, Group] = field(default_factory=dict, repr=False, compare=False)
     """The file's templates of power tables."""
+    volts: float = 1.0
+    """Volts per unit of voltage in the library."""
 
     @cached_property
     def power(self) -> CellPower:
-        """Internal power and leakage, read at the first use."""
+        """Internal power, in the unit of capacitance times 1 V^2, and leakage, read at the first
+        use.
+        """
         if self.text is None:
             return CellPower({}, (), 0.0)
-        return cell_power(self.text[0], self.power_templates, self.name)
+        found = cell_power(self.text[0], self.power_templates, self.name)
+        return found if self.volts == 1.0 else _in_volts(found, self.volts)
 
     @property
     def is_flipflop(self) -> bool:
@@ -90,7 +98,7 @@ class Library:
     time_ps: float = 1000.0
     """Picoseconds per unit of time in the library."""
     voltage: float | None = None
-    """Nominal supply."""
+    """Nominal supply in volts."""
     wire_load: WireLoad | None = None
     """Default wire load of the library."""
     leakage_nw: float = 1.0
@@ -141,12 +149,14 @@ def parse(text: str, source: str) -> Library:
         {name: group for group in root.of(kind) for name in group.arguments}
         for kind in ("lu_table_template", "power_lut_template")
     )
+    volts = _unit(root, "voltage_unit", "1v", VOLTS, source)
     cells = {}
     for group in root.of("cell"):
         _check_names(group, source)
         if group.arguments and group.attributes.get("dont_use", "").lower() != "true":
             name = group.arguments[0]
-            cells[name] = _cell(group, (templates, power_templates), f"{source}, cell {name}")
+            where = f"{source}, cell {name}"
+            cells[name] = replace(_cell(group, (templates, power_templates), where), volts=volts)
     if not cells:
         raise SynthesisError(f"library {source} defines no cells")
     capacitance_ff = _unit(root, "capacitive_load_unit", "1,pf", {"ff": 1.0, "pf": 1e3}, source)
@@ -156,7 +166,7 @@ def parse(text: str, source: str) -> Library:
         cells,
         capacitance_ff,
         time_ps,
-        number_of(root, "nom_voltage", source) or None,
+        number_of(root, "nom_voltage", source) * volts or None,
         default_wire_load(root, source, capacitance_ff * FF_OHM_PS / time_ps),
         _unit(root, "leakage_power_unit", "1nw", POWER_UNITS, source),
     )
@@ -187,12 +197,32 @@ def merged(libraries: Sequence[Library]) -> Library:
 def _unit(group: Group, name: str, default: str, scales: dict[str, float], source: str) -> float:
     """Value of a unit such as `1,pf` or `10ps`, scaled by `scales`."""
     text = group.attributes.get(name, default)
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*,?\s*([a-z]+)", text.strip().lower(), re.ASCII)
-    if found is None or found[2] not in scales or not 0 < float(found[1]) < inf:
+    found = _UNIT.fullmatch(text.strip().lower())
+    value = float(found[1]) * scales.get(found[2], 0.0) if found else 0.0
+    if not 0 < value < inf:
         raise SynthesisError(
             f"library {source}: {name} must be a number of {' or '.join(scales)}, not {text!r}"
         )
-    return float(found[1]) * scales[found[2]]
+    return value
+
+
+def _in_volts(power: CellPower, volts: float) -> CellPower:
+    """Internal power stated in units of `volts`, whose square an energy has."""
+
+    def scaled(table: Table | None) -> Table | None:
+        if table is None:
+            return None
+        rows = (tuple(value * volts**2 for value in row) for row in table.values)
+        return replace(table, values=tuple(rows))
+
+    internal = {
+        pin: tuple(
+            replace(entry, energies=(scaled(entry.energies[0]), scaled(entry.energies[1])))
+            for entry in entries
+        )
+        for pin, entries in power.internal.items()
+    }
+    return replace(power, internal=internal)
 
 
 def _pins(cell: Group) -> list[Group]:

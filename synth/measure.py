@@ -16,7 +16,7 @@ from ..util.runs import scratch
 from ..util.yosys import Cell, Netlist
 from . import fpga
 from .adders import sample
-from .asic import Asic, adders_of, first_attempt, surroundings, timer
+from .asic import Asic, adders_of, attempts, first_attempt, surroundings, timer
 from .errors import TargetMissedError, naming
 from .flow import Cost, Flow, digest_of
 from .scripts import Design, mapped
@@ -224,15 +224,18 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
     options = flow.to_dict() | {"liberty": None, "sections": flow.keeps_sections}
     if flow.kind in ("gates", "cells"):
         with_adders = sample() if flow.kind == "cells" and flow.adders else None
+        aimed = flow.kind == "cells" and flow.target_ps is not None
+        efforts = ("area", "balanced", "speed") if aimed else ("area", "speed")
         scripts = [
             mapped(design, flow, effort, target, keep=True)
-            for effort in dict.fromkeys(("area", "speed", flow.effort))
+            for effort in dict.fromkeys((*efforts, flow.effort))
             for target in (None, 1.0)
         ]
         library = digest_of(flow)
         tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
         tools += [_own_timing()] if flow.kind == "cells" else []
         tools += [_own_mapping()] if flow.effort == "both" else []
+        tools += [attempts(flow)] if aimed else []
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None

@@ -11,7 +11,7 @@ from ...util.store import Store
 from . import shipped
 from .clock_task import ClockTask, clock_task
 from .narrowest import AS_GOOD_DB, FLOAT32_DB, QUALITIES, Found, Target, search
-from .points import Sweep, points_of
+from .points import Sweep, points_of, units_of
 from .rows import Row, accuracy_columns
 from .session import compare
 from .study import Study
@@ -61,7 +61,7 @@ def rank(
         cases = dict.fromkeys((str(p.unit.format), p.unit.lanes or 0) for p in study.points())
         built = {case: _built([*_matched(target), *STAND_INS, *WHOLE], *case) for case in cases}
         then = _estimate(built, study, directory, backend, tools, fresh)
-    found = search(study, target, directory, backend, observer, tools, then=then)
+    found = search(study, target, directory, backend, observer, tools, then=then, fresh=fresh)
     sweeps: list[Sweep] = []
     for fmt, lanes in dict.fromkeys((result.format, result.lanes) for result in found):
         mine = [result for result in found if (result.format, result.lanes) == (fmt, lanes)]
@@ -70,7 +70,7 @@ def rank(
         how = directory, backend, observer, tools, then
         good = _good(rules, fmt, lanes, study, target, *how)
         if good:
-            sweeps.append(_sweep(good, fmt, lanes))
+            sweeps += _sweeps(study, good, fmt, lanes)
     if not sweeps:
         raise ValueError(f"no accumulator reaches the target, {target}")
     ranked = replace(study, title=f"As good as {target}", sweeps=tuple(sweeps), extra=())
@@ -91,7 +91,9 @@ def _estimate(
     fresh: bool,
 ) -> str:
     """The units that may follow a search, by format and lanes, and how long they take."""
-    sweeps = tuple(_sweep(some, *case) for case, some in rules.items() if some)
+    sweeps = tuple(
+        sweep for case, some in rules.items() if some for sweep in _sweeps(study, some, *case)
+    )
     tasks: dict[str, Task] = {}
     for point in replace(study, sweeps=sweeps, extra=()).points() if sweeps else []:
         for task in (clock_task(point, directory, tools), accuracy_task(point, tools)):
@@ -115,8 +117,26 @@ def _is_kept(task: Task, store: Store) -> bool:
     )
 
 
-def _sweep(rules: Sequence[str], fmt: str, lanes: int) -> Sweep:
-    return Sweep({"format": fmt, "accumulator": ",".join(rules), "lanes": str(lanes)})
+def _sweeps(study: Study, rules: Sequence[str], fmt: str, lanes: int) -> list[Sweep]:
+    """Options of the sweeps of `study` that have this format and lanes, with the accumulators
+    `rules`; without other options where only an extra unit has them."""
+    own = {"format": fmt, "accumulator": ",".join(rules), "lanes": str(lanes)}
+    sweeps = []
+    for sweep in study.sweeps:
+        cases = [(str(unit.format), unit.lanes) for unit in _units(sweep) if unit.rule is not None]
+        changed = Sweep({**sweep.options, **own})
+        if sweep.accuracy and (fmt, lanes) in cases and changed not in sweeps:
+            sweeps.append(changed)
+    sweeps = sweeps or [Sweep(own)]
+    return [sweep for sweep in sweeps if _units(sweep)] or sweeps
+
+
+def _units(sweep: Sweep) -> list[Generated]:
+    """The units of a sweep, none where none can be built."""
+    try:
+        return units_of(sweep)
+    except ValueError:
+        return []
 
 
 def _matched(target: Target) -> list[str]:

@@ -13,7 +13,7 @@ from .rows import MISSED, Row
 from .table import Column, decibels, fitted
 
 EQUAL = "="
-"""Mark of a unit that another one of its format equals within the error bars."""
+"""Mark of a unit that another one of its format and lanes equals within the error bars."""
 COMMAND = 96
 """Characters in a line of a command, so that it fits 100 with what is around it."""
 
@@ -80,45 +80,61 @@ def _ordered(rows: Sequence[Row], first: Row | None) -> list[list[Row]]:
     return sorted(units.values(), key=place)
 
 
-def smallest(rows: Sequence[Row]) -> dict[str, Row]:
-    """The smallest unit that meets the clock, by format."""
-    best: dict[str, Row] = {}
+Rivals = tuple[str, int]
+"""Format and lanes: units of equal work."""
+
+
+def rivals(row: Row) -> Rivals:
+    """Key of the units that `row` is compared with."""
+    return row.format or "", row.lanes or 0
+
+
+def smallest(rows: Sequence[Row]) -> dict[Rivals, Row]:
+    """The smallest unit that meets the clock, by format and lanes."""
+    best: dict[Rivals, Row] = {}
     for row in rows:
         if row.status == "ok" and row.area is not None:
-            own = best.setdefault(row.format or "", row)
+            own = best.setdefault(rivals(row), row)
             if row.area < (own.area or inf):
-                best[row.format or ""] = row
+                best[rivals(row)] = row
     return best
+
+
+def _names(rows: Sequence[Row]) -> Callable[[Row], str]:
+    """Texts of format and, where they differ, of lanes."""
+    several = len({row.lanes for row in rows if row.lanes}) > 1
+    return lambda row: f"{row.format} x{row.lanes}" if several and row.lanes else f"{row.format}"
 
 
 def words(rows: Sequence[Row]) -> Iterator[str]:
     """Lines below the table: equals of the smallest, how to make it, missed clocks, sources."""
+    about = _names(rows)
     for group in equals(rows):
         names = " and ".join(row.short_name for row in group)
-        yield f"{EQUAL} {group[0].format}: {names} are equal within their error bars"
+        yield f"{EQUAL} {about(group[0])}: {names} are equal within their error bars"
     for row in smallest(rows).values():
         if row.verilog is not None:
-            yield f"Verilog of {row.format} {row.short_name}: {row.verilog}"
+            yield f"Verilog of {about(row)} {row.short_name}: {row.verilog}"
         if row.synthesis is not None:
             parts = wrap(row.synthesis, COMMAND, break_long_words=False, break_on_hyphens=False)
             yield "  " + " \\\n    ".join(parts)
     for row in rows:
         if row.status == MISSED:
-            yield f"MISSED {row.format} {row.accumulator}: {row.error}"
+            yield f"MISSED {about(row)} {row.accumulator}: {row.error}"
         elif row.status != "ok":
-            yield f"{row.status.upper()} {row.format} {row.accumulator}: {row.error}"
+            yield f"{row.status.upper()} {about(row)} {row.accumulator}: {row.error}"
     shipped = dict.fromkeys(row.measured for row in rows if row.measured)
     if shipped:
         yield f"measured by {', '.join(shipped)}; --fresh measures again"
 
 
 def equals(rows: Sequence[Row]) -> list[list[Row]]:
-    """Units of one format that equal the smallest of them, in groups of two or more."""
+    """Units of one format and lanes that equal the smallest of them, in groups of two or more."""
     groups: list[list[Row]] = []
     met = [row for row in rows if row.status == "ok" and row.area is not None]
-    for row in sorted(met, key=lambda row: (row.format or "", row.area)):
+    for row in sorted(met, key=lambda row: (rivals(row), row.area)):
         last = groups[-1][0] if groups else None
-        if last is not None and last.format == row.format and is_equal(row, last):
+        if last is not None and rivals(last) == rivals(row) and is_equal(row, last):
             groups[-1].append(row)
         else:
             groups.append([row])
@@ -137,7 +153,7 @@ def _columns(units: Sequence[list[Row]]) -> list[Column]:
         return EQUAL if id(row) in same else ""
 
     def ratio(row: Row) -> str:
-        rival = best.get(row.format or "")
+        rival = best.get(rivals(row))
         known = row.area and rival is not None and rival.area and row.status == "ok"
         return f"{row.area / rival.area:.2f}" if known else ""  # type: ignore[operator,union-attr]
 
@@ -195,35 +211,37 @@ def _quality(unit: Sequence[Row], data: str) -> str:
 
 
 def crossings(rows: Sequence[Row]) -> list[str]:
-    """Clocks between which the smaller of two accumulators changes, in words.
+    """Clocks between which the smaller of two units of equal formats and lanes changes, in words.
 
-    Accumulators are compared where both meet the same clocks; equal ones decide nothing.
+    Units are compared where both meet the same clocks; equal ones decide nothing.
     """
-    curves: dict[tuple[str, str, str], dict[float, Row]] = {}
+    curves: dict[tuple[str, Rivals, str], dict[float, Row]] = {}
     for row in rows:
         if row.clock_mhz is not None and row.status == "ok" and row.area is not None:
-            name = (row.flow or "", row.format or "", row.short_name)
+            name = (row.flow or "", rivals(row), row.short_name)
             curves.setdefault(name, {})[row.clock_mhz] = row
     found = []
-    names = list(curves)
+    about, names = _names(rows), list(curves)
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
             if one[:2] == other[:2]:
-                found += _crossing(curves[one], curves[other])
+                found += _crossing(curves[one], curves[other], about)
     return found
 
 
-def _crossing(one: dict[float, Row], other: dict[float, Row]) -> Iterator[str]:
+def _crossing(
+    one: dict[float, Row], other: dict[float, Row], about: Callable[[Row], str]
+) -> Iterator[str]:
     """A line for each change of the smaller of two units over the clocks of both."""
     before: tuple[float, Row, Row] | None = None
     for mhz in sorted(one.keys() & other.keys()):
         if is_equal(one[mhz], other[mhz]):
             continue
         small, large = sorted((one[mhz], other[mhz]), key=lambda row: row.area or 0.0)
-        if before is not None and before[1].accumulator != small.accumulator:
+        if before is not None and before[1].short_name != small.short_name:
             low, high = clock_text(1e6 / before[0]), clock_text(1e6 / mhz)
             yield (
-                f"{small.flow} {small.format}: up to {low} {large.short_name} is smaller, from "
+                f"{small.flow} {about(small)}: up to {low} {large.short_name} is smaller, from "
                 f"{high} on {small.short_name}"
             )
         before = (mhz, small, large)

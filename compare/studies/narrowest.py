@@ -2,7 +2,8 @@
 
 Error falls with every bit of F, and of either end of a register, so that a target is met from one
 width on. Data is finite and the change need not be sharp; neighbours of the result are measured
-too. `search` runs the searches of a study as tasks.
+too. With the format's error, errors may cancel: where the widest member misses the target, narrower
+ones are tried one by one. `search` runs the searches of a study as tasks.
 """
 
 import shlex
@@ -18,6 +19,7 @@ from ...util.keys import data_digest, fingerprint, located, task_key
 from ...util.store import Outcome
 from ...util.tables import records, write_csv, write_json
 from .points import Sampling
+from .session import without_kept
 from .study import Study
 from .tasks import Instruments
 
@@ -35,15 +37,18 @@ QUALITIES = {"accumulator": "sqnr_accumulator_db", "total": "sqnr_total_db"}
 Meets = Callable[[int], bool]
 
 
-def smallest(low: int, high: int, meets: Meets) -> int | None:
+def smallest(low: int, high: int, meets: Meets, *, scans: bool = False) -> int | None:
     """The smallest integer in [low, high] from which on `meets` holds; None when `high` does not.
 
     `meets` should turn from False to True once. Both values below the one that bisection finds are
-    tried: where one of them meets too, the search goes on below it.
+    tried: where one of them meets too, the search goes on below it. scans: where `high` does not
+    meet, the largest integer that does takes its place.
     """
-    if not meets(high):
+    highs = range(high, low - 1 if scans else high - 1, -1)
+    found = next(filter(meets, highs), None)
+    if found is None:
         return None
-    below, found = low - 1, high
+    below = low - 1
     while found - below > 1:
         middle = (below + found) // 2
         if meets(middle):
@@ -64,7 +69,9 @@ class Target:
     quality: str = "accumulator"
 
     def __post_init__(self) -> None:
-        if (self.sqnr_db is None) == (self.match is None):
+        if self.sqnr_db is not None and self.match is not None:
+            raise ValueError("sqnr and match exclude each other: both are targets")
+        if self.sqnr_db is None and self.match is None:
             raise ValueError("find narrowest needs a target: --sqnr DB or --match ACCUMULATOR")
         if self.sqnr_db is not None and not 0 <= self.sqnr_db <= 400:
             raise ValueError(f"sqnr must be from 0 to 400 dB, not {self.sqnr_db:g}")
@@ -162,6 +169,7 @@ class Search:
     def __init__(self, task: SearchTask) -> None:
         self.task = task
         self.quality = QUALITIES[task.target.quality]
+        self.scans = task.target.quality == "total"
         self.sqnr = cache(self._sqnr)
         target = task.target
         if target.match is not None:
@@ -219,14 +227,15 @@ class Search:
     def _fraction(self) -> tuple[str | None, str | None]:
         """The smallest F, and the F below it."""
         family = self.task.family
-        f = smallest(0, LARGEST_F, lambda n: self.meets(f"{family}:{n}"))
+        f = smallest(0, LARGEST_F, lambda n: self.meets(f"{family}:{n}"), scans=self.scans)
         if f is None:
             return None, None
         return f"{family}:{f}", f"{family}:{f - 1}" if f else None
 
     def _register(self) -> tuple[str | None, str | None]:
         """The register of least W; first the largest L of one that cannot overflow, then its W."""
-        fine = smallest(-LSBS[1], -LSBS[0], lambda n: self.meets(_fixed(REGISTER, -n)))
+        ends = -LSBS[1], -LSBS[0]
+        fine = smallest(*ends, lambda n: self.meets(_fixed(REGISTER, -n)), scans=self.scans)
         if fine is None:
             return None, None
         lsb = -fine
@@ -255,11 +264,13 @@ def search(
     observer: Observer,
     tools: Instruments | None = None,
     then: str = "",
+    fresh: bool = False,
 ) -> list[Found]:
     """Find the narrowest accumulator of each family for the formats, lanes and data of `study`.
 
     Results are kept in `directory`, and written there as `narrowest.json` and `narrowest.csv`.
-    A failed search has its `error` set. then: what follows, for a dry run.
+    A failed search has its `error` set. then: what follows, for a dry run. fresh: search again
+    instead of taking kept results.
     """
     tools = tools or Instruments()
     if study.sampling.encoder:
@@ -275,8 +286,9 @@ def search(
         for fmt, lanes, data in where
         for family in FAMILIES
     ]
+    kept = without_kept(directory, tasks, backend) if fresh else directory
     needs = [(task,) for task in tasks]
-    outcomes = run_rows(needs, directory, backend, observer, then=then)
+    outcomes = run_rows(needs, kept, backend, observer, then=then)
     found = [_found(task, outcome) for task, (outcome,) in zip(tasks, outcomes, strict=True)]
     write_json(directory / "narrowest.json", [result.to_dict() for result in found])
     texts = {"lengths": lambda lengths: " ".join(map(str, lengths))}
@@ -294,13 +306,25 @@ def measure_command(found: list[Found]) -> str | None:
     there = [result for result in found if result.accumulator is not None]
     if not there:
         return None
-    formats, accumulators, lanes, data = (
+    formats, accumulators, lanes = (
         ",".join(dict.fromkeys(str(getattr(result, name)) for result in there))
-        for name in ("format", "accumulator", "lanes", "data")
+        for name in ("format", "accumulator", "lanes")
     )
+    data = _data_words(list(dict.fromkeys(result.data for result in there)))
     words = ["--format", formats, "--accumulator", f"{accumulators},float32,exact"]
-    words += ["--lanes", lanes, "--data", data, "--lengths", ",".join(map(str, there[0].lengths))]
+    words += ["--lanes", lanes, *data, "--lengths", ",".join(map(str, there[0].lengths))]
     for name in ("count", "seed"):
         value = getattr(there[0], name)
         words += [f"--{name}", str(value)] if value != getattr(Sampling, name) else []
     return shlex.join(["mxdot", "compare", *words])
+
+
+def _data_words(names: list[str]) -> list[str]:
+    """Options for data sets: `--tensors` for a file with a comma in its name."""
+    files = [name for name in names if "," in name.partition("#")[0]]
+    others = [name for name in names if name not in files]
+    words = ["--data", ",".join(others)] if others else []
+    for name in files:
+        file, _, tensors = name.partition("#")
+        words += ["--tensors", file] + (["--name", *tensors.split(",")] if tensors else [])
+    return words

@@ -104,8 +104,9 @@ class Row:
     encoder_min: float | None = _column("the smallest of these similarities")
     encoder_format_mean: float | None = _column("their mean with the format's own error only")
     pareto_total: str | None = _column(
-        "`front`: no unit of the same flow, target, lanes, stages and data is smaller at equal "
-        "`sqnr_total_db`, or better at equal area; `near`: within 3% of the area of such a unit"
+        "`front`: no unit of the same flow, target, lanes and data, and of the same stages without "
+        "a clock, is smaller at equal `sqnr_total_db`, or better at equal area; `near`: as large "
+        "as such a unit, within 3% or, at a clock, the error bars"
     )
     pareto_format: str | None = _column(
         "the same among units of the same format, by `sqnr_accumulator_db`"

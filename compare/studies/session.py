@@ -93,7 +93,8 @@ def compare(
     cache_dir = (cache_dir or directory / "cache").resolve()
     if fresh:
         cache_dir = (directory / "fresh").resolve()
-        shutil.rmtree(cache_dir, ignore_errors=True)
+        if not backend.only_lists:
+            shutil.rmtree(cache_dir, ignore_errors=True)
     needs = [
         (
             clock_task(p, cache_dir, tools) or cost_task(p, cache_dir, tools),
@@ -105,13 +106,15 @@ def compare(
     clocked = [task for some in needs for task in some if isinstance(task, ClockTask)]
     if clocked and not fresh and tools == Instruments():
         shipped.seed(clocked, Store(directory / "results"))
+    where = directory
     if fresh:
-        forget(directory, [task for some in needs for task in some if task is not None])
+        made = [task for some in needs for task in some if task is not None]
+        where = without_kept(directory, made, backend)
     if clocked and not backend.only_lists:
         store = Store(directory / "results")
         missing = {t.key: t for t in clocked if (kept := store.get(t.key)) is None or not kept.ok}
         before(list(missing.values()))
-    outcomes = run_rows(needs, directory, backend, observer, order=_by_data)
+    outcomes = run_rows(needs, where, backend, observer, order=_by_data)
     rows = [row_of(point, *some) for point, some in zip(points, outcomes, strict=True)]
     there = [outcome for some in outcomes for outcome in some if outcome is not None]
     finished = max((outcome.finished for outcome in there), default=0.0)
@@ -119,11 +122,14 @@ def compare(
     return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
 
 
-def forget(directory: Path, tasks: Iterable[Task]) -> None:
-    """Delete the kept results of some tasks."""
+def without_kept(directory: Path, tasks: Iterable[Task], backend: Backend) -> Path:
+    """The directory, without kept results of some tasks; for a dry run another, which has none."""
+    if backend.only_lists:
+        return directory / "fresh"
     store = Store(directory / "results")
     for task in tasks:
         store.path(task.key).unlink(missing_ok=True)
+    return directory
 
 
 def _by_data(task: Any) -> str:

@@ -85,6 +85,7 @@ class Study:
             _check_points(len(found))
         if not found:
             raise ValueError("flow none and data none leave nothing to measure")
+        _check_names(list(dict.fromkeys(point.unit for point in found)))
         if self.synthesis.wires and not any(p.flow is not None and p.flow.wires for p in found):
             raise ValueError(f"wires are for process {', '.join(TIMED)}, which no unit has")
         # A unit that a sweep has with its accuracy, too, is one point.
@@ -133,6 +134,22 @@ def _at(flow: Flow | None, clock: float | None) -> Flow | None:
 def _check_points(count: int) -> None:
     if count > MOST:
         raise ValueError(f"units x flows x targets x data must be at most {MOST}, not {count}")
+
+
+def _check_names(units: Sequence[Unit]) -> None:
+    """ValueError where two of the units have one name."""
+    named: dict[str, Unit] = {}
+    for unit in units:
+        other = named.setdefault(unit.name, unit)
+        if unit is not other:
+            raise ValueError(
+                f"names of units must differ, not {unit.name!r} of {_origin(other)} and of "
+                f"{_origin(unit)}"
+            )
+
+
+def _origin(unit: Unit) -> str:
+    return "a sweep" if isinstance(unit, Generated) else f"the extra unit in {unit.files[0]}"
 
 
 def check_data(names: Sequence[str]) -> None:

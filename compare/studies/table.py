@@ -134,7 +134,7 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
         ordered = sorted(units.values(), key=lambda cells: SORTS[check_sort(sort)](cells[0]))
         # Gates and processes share one table.
         others = [name for name in flows if name in PROCESSES] if flow == GATES else []
-        beside = {name: {row.unit: row for row in rows if row.flow == name} for name in others}
+        beside = {name: found for name in others if (found := _beside(rows, name))}
         for table in _tables(flow, ordered, beside, console.width):
             console.print(table)
             console.print()
@@ -145,6 +145,14 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
     for reason, failed in failures(rows).items():
         names = listed([_named(row) for row in failed])
         _line(console, f"{failed[0].status.upper()} {names}: {reason}", "red")
+
+
+def _beside(rows: Sequence[Row], process: str) -> dict[str, Row]:
+    """Rows of a process by unit; none where several targets have one each."""
+    own = [row for row in rows if row.flow == process]
+    if len({row.target for row in own}) > 1:
+        return {}
+    return {row.unit: row for row in own if row.status == "ok"}
 
 
 def _named(row: Row) -> str:
@@ -222,7 +230,7 @@ def _legend(console: Console, rows: Sequence[Row]) -> None:
         lines.append(
             f"Pareto-optimal on {data[0]} data, in area and SQNR: ★ in 'all' with the format's "
             "error among all units, in 'fmt' of the accumulator among units of its format; "
-            "≈ within 3% of the area of such a unit"
+            "≈ as large as such a unit, within 3% or, at a clock, the error bars"
         )
     for line in lines:
         console.print(line, style="dim", highlight=False)

@@ -511,3 +511,15 @@ def test_a_directory_that_cannot_be_written_is_no_obstacle(tmp_path):
     environment = os.environ | {"TMPDIR": str(tmp_path / "none")}
     command = [sys.executable, "-m", "mxdot.cli", "machines"]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_plan_of_fresh_runs_deletes_nothing(tmp_path, capsys):
+    words = "compare --format e2m1 --accumulator exact --lanes 4 --data normal --lengths 32"
+    command = [*words.split(), "--count", "8", "--flow", "none", "-o", str(tmp_path), "--jobs", "1"]
+    assert run(capsys, *command)[0] == 0
+    kept = {path: path.read_bytes() for path in (tmp_path / "results").iterdir()}
+    assert kept
+    status, said, _ = run(capsys, *command, "--fresh", "--dry-run")
+    assert status == 0
+    assert "1 to do" in said
+    assert {path: path.read_bytes() for path in (tmp_path / "results").iterdir()} == kept

@@ -74,6 +74,18 @@ def test_a_dry_run_counts_the_units_that_may_follow_as_compare_does(tmp_path):
     )
 
 
+def test_other_options_of_a_sweep_stay(tmp_path):
+    sweep = swept("e4m3", lanes="8", stages="5,6", status=False)
+    study = replace(STUDY, sweeps=(sweep, swept("e4m3", lanes="16")), data=("normal",))
+    study = replace(study, sampling=Sampling((32,), 4))
+    match = Target(match="aligned:12")
+    found = rank(study, match, tmp_path, processes(1), Quiet(), tools=TOOLS)
+    rows = [row for row in found.rows if row.accumulator == "exact"]
+    assert {(row.lanes, row.stages) for row in rows if row.lanes == 8} == {(8, 5), (8, 6)}
+    assert [row.options for row in rows if row.lanes == 8] == ["no-status"] * 2
+    assert [row.options for row in rows if row.lanes == 16] == [""]
+
+
 @pytest.mark.slow
 def test_what_comes_with_the_package_takes_no_time(tmp_path):
     lists = replace(processes(1), only_lists=True)

@@ -1,6 +1,6 @@
 """Comparisons at a clock: what users write, which rows come of it, and what is said of them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -73,6 +73,15 @@ def test_a_clock_needs_a_process_with_delays(flow):
 def test_a_clock_and_a_target_exclude_each_other():
     with pytest.raises(ValueError, match="clock and target-ps exclude each other"):
         Synthesis("asap7", clock=(1000.0,), target_ps=(500,)).flows()
+
+
+@pytest.mark.parametrize("effort", ["area", "balanced"])
+def test_an_effort_that_the_search_chooses_is_refused_with_a_clock(effort):
+    message = f"effort must be speed or both with a clock, which chooses .* itself, not {effort}"
+    with pytest.raises(ValueError, match=message):
+        Synthesis("asap7", clock=(1000.0,), effort=effort).flows()
+    for effort_taken in ("speed", "both"):
+        assert Synthesis("asap7", clock=(1000.0,), effort=effort_taken).flows()
 
 
 def test_each_row_is_the_unit_that_was_found(tmp_path):
@@ -181,9 +190,9 @@ def test_wires_need_a_process(tmp_path):
         load_study(path).points()
 
 
-def at(accumulator: str, area: float, mhz: float = 1000.0, **more: Any) -> Row:
-    given: dict[str, Any] = {"unit": f"e4m3 {accumulator} x32 stages 4", "generated": True}
-    given |= {"format": "e4m3", "accumulator": accumulator, "lanes": 32, "stages": 4}
+def at(accumulator: str, area: float, mhz: float = 1000.0, *, lanes: int = 32, **more: Any) -> Row:
+    given: dict[str, Any] = {"unit": f"e4m3 {accumulator} x{lanes} stages 4", "generated": True}
+    given |= {"format": "e4m3", "accumulator": accumulator, "lanes": lanes, "stages": 4}
     given |= {"flow": "asap7", "target": clock_text(1e6 / mhz), "clock_mhz": mhz}
     given |= {"area": area, "area_error": 10.0, "data": "normal"}
     given |= {"sqnr_total_db": 20.0, "sqnr_accumulator_db": 40.0}
@@ -217,6 +226,9 @@ def test_areas_whose_error_bars_overlap_are_equal_everywhere():
 def test_units_in_other_stages_are_peers_at_a_clock():
     one, two = at("aligned:8", 1000), at("exact", 1500, stages=9)
     assert [row.pareto_total for row in marked([one, two])] == ["front", None]
+    about = {field.name: field.metadata["doc"] for field in fields(Row)}["pareto_total"]
+    assert "of the same stages without a clock" in about
+    assert "within 3% or, at a clock, the error bars" in about
 
 
 def test_crossing_points_in_words():
@@ -227,6 +239,41 @@ def test_crossing_points_in_words():
         "asap7 e4m3: up to 500 MHz aligned:8 is smaller, from 900 MHz on exact"
     ]
     assert crossings(rows[:4]) == []
+
+
+def test_units_of_other_lanes_do_not_cross():
+    less = [at("exact", 700, mhz, lanes=16) for mhz in (500, 900)]
+    rows = [at("exact", 1000, 500), at("exact", 1500, 900)]
+    rows += [at("aligned:8", 1100, 500), at("aligned:8", 1200, 900)]
+    assert crossings(rows + less) == [
+        "asap7 e4m3 x32: up to 500 MHz exact is smaller, from 900 MHz on aligned:8"
+    ]
+
+
+def test_options_that_differ_cross_as_accumulators_do():
+    plain = {mhz: f"e4m3 exact x32 stages 4 delays asap7{mhz}" for mhz in (500, 900)}
+    rows = [at("exact", 1000, 500, unit=plain[500]), at("exact", 1500, 900, unit=plain[900])]
+    bare = "e4m3 exact x32 stages 4 no-status"
+    rows += [at("exact", 1100, 500, unit=bare), at("exact", 1200, 900, unit=bare)]
+    assert crossings(rows) == [
+        "asap7 e4m3: up to 500 MHz exact is smaller, from 900 MHz on exact no-status"
+    ]
+
+
+def test_units_of_other_lanes_are_no_rivals(capsys):
+    rows = [at("exact", 1500), at("aligned:8", 1000)]
+    rows += [at("exact", 1005, lanes=16), at("aligned:8", 500, lanes=16)]
+    assert equals(rows) == []
+    show_clocked(Console(width=200), rows)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()[2:6]]
+    assert [(line[1], line[4]) for line in shown] == [
+        ("16", "1.00"), ("32", "1.00"), ("16", "2.01"), ("32", "1.50"),
+    ]  # fmt: skip
+    rows[2] = at("exact", 505, lanes=16, error="slow", status="target missed")
+    rows.append(at("fixed:32:-16", 505, lanes=16, verilog="mxdot verilog"))
+    lines = list(words(rows))
+    assert "= e4m3 x16: aligned:8 and fixed:32:-16 are equal within their error bars" in lines
+    assert "MISSED e4m3 x16 exact: slow" in lines
 
 
 def test_the_table(capsys):

@@ -51,6 +51,23 @@ def test_smallest_looks_below_a_turn_that_is_not_sharp():
     assert smallest(0, 20, lambda n: n in (9, 10) or n >= 12) == 9
 
 
+def test_smallest_scans_where_the_highest_does_not_meet():
+    assert smallest(0, 20, lambda n: n in (2, 8, 9, 10), scans=True) == 8
+    assert smallest(0, 20, lambda n: n > 12, scans=True) == 13
+    assert smallest(0, 20, lambda n: n == 0, scans=True) == 0
+    assert smallest(0, 20, lambda n: False, scans=True) is None
+    assert smallest(0, 20, lambda n: n == 8) is None
+
+
+def test_errors_of_the_format_may_cancel_those_of_the_accumulator():
+    """The widest misses the target that the accumulator to match defines."""
+    target = Target(match="aligned:6", quality="total")
+    few = Sampling((8,), 2, seed=2)
+    what = SearchTask("aligned", "int8", 8, "normal", target, few, Instruments())
+    assert not Search(what).meets("aligned:64")
+    assert Search(what).found().accumulator == "aligned:5"
+
+
 @pytest.mark.parametrize("family", ["aligned", "fused"])
 @pytest.mark.parametrize(
     "target", [Target(40), Target(match="aligned:12"), Target(20, quality="total")]
@@ -98,7 +115,7 @@ def test_a_target_that_none_meets():
     ("arguments", "message"),
     [
         ({}, "find narrowest needs a target: --sqnr DB or --match ACCUMULATOR"),
-        ({"sqnr_db": 40.0, "match": "float32"}, "find narrowest needs a target"),
+        ({"sqnr_db": 40.0, "match": "float32"}, "sqnr and match exclude each other"),
         ({"sqnr_db": -3.0}, "sqnr must be from 0 to 400 dB, not -3"),
         ({"sqnr_db": math.nan}, "sqnr must be from 0 to 400 dB, not nan"),
         ({"match": "best"}, "accumulator must be one of"),

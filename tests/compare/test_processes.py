@@ -94,6 +94,19 @@ def test_a_table_of_gates_has_columns_of_the_processes(comparison):
     assert lines[[line[:6] for line in lines].index("asap7:") + 1].split()[-2:] == ["Fmax", "(MHz)"]
 
 
+def test_a_table_of_gates_leaves_out_several_targets_and_what_failed(comparison):
+    def head(*rows):
+        console = Console(file=io.StringIO(), width=200)
+        show(console, replace(comparison, rows=rows))
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        return next(line for line in lines if "NAND2" in line)
+
+    one = replace(ASAP7, target="900 ps")
+    assert "asap7 (ps)" in head(UNIT, one)
+    assert "asap7" not in head(UNIT, one, replace(ASAP7, target="1000 ps"))
+    assert "asap7" not in head(UNIT, replace(one, status="target missed"))
+
+
 def test_the_report_says_what_a_process_is(comparison):
     text = render(comparison)
     assert '"asap7":"7 nm: ASAP7, predictive FinFET' in text

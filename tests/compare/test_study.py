@@ -184,6 +184,20 @@ def test_a_study_that_cannot_be_done(write, text, message):
         study.points()
 
 
+def test_an_extra_unit_cannot_have_the_name_of_another(write):
+    sweep = "[[sweep]]\nformat='e2m1'\naccumulator='exact'\nlanes=4\nstages=1\n"
+    name = "e2m1 exact x4 stages 1"
+    study = load_study(write(sweep + MINE.replace("mine", name)))
+    message = f"names of units must differ, not '{name}' of a sweep and of the extra unit in .*a.v"
+    with pytest.raises(ValueError, match=message):
+        study.points()
+    twice = load_study(write(MINE))
+    other = replace(twice.extra[0], verilog="module other; endmodule")
+    with pytest.raises(ValueError, match="not 'mine' of the extra unit in"):
+        replace(twice, extra=(*twice.extra, other)).points()
+    assert len(replace(twice, extra=twice.extra * 2).points()) == 1
+
+
 def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
     (unit,) = load_extra(write(MINE + 'format="int8"\naccumulator="int32"\nlanes=16'))
     assert unit.rule is not None

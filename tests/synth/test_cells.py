@@ -3,6 +3,7 @@
 import gzip
 import re
 import shutil
+from math import ceil
 
 import pytest
 
@@ -148,6 +149,33 @@ def test_target(liberty, tmp_path):
         measure(ADDER, "adder", flow(liberty, timing="abc", target_ps=5), **options)
 
 
+MAC = """
+module mac (input clk, input [7:0] a, b, c, d, output reg [16:0] sum);
+  always @(posedge clk) sum <= a * b + c * d;
+endmodule
+"""
+
+
+@pytest.mark.parametrize("slack", [1.0, 1.1])
+def test_a_target_takes_no_more_than_an_effort_that_meets_it(slack, tmp_path):
+    """At 1.1 times its delay `balanced` is the smallest, and without it `speed` takes 50% more."""
+
+    def found(**options):
+        options |= {"sections": False}
+        where = {"cache_dir": tmp_path}
+        return measure(MAC, "mac", Flow.of_process("sky130", **options), **where)
+
+    plain = found(effort="balanced")
+    assert plain.delay_ps is not None
+    target = ceil(slack * plain.delay_ps)
+    near = found(target_ps=target)
+    aimed = [found(effort=effort, aim_ps=target) for effort in ("area", "balanced", "speed")]
+    assert near.delay_ps is not None
+    assert near.delay_ps <= target
+    met = [cost.area for cost in (plain, *aimed) if (cost.delay_ps or 0) <= target]
+    assert near.area == min(met)
+
+
 def test_library_decides_the_cache_key(liberty, tmp_path):
     first = measure(ADDER, "adder", flow(liberty, timing="abc"), cache_dir=tmp_path)
     liberty.write_text(TEXT)
@@ -157,6 +185,9 @@ def test_library_decides_the_cache_key(liberty, tmp_path):
     packed.write_bytes(gzip.compress(TEXT.encode()))
     third = measure(ADDER, "adder", flow(packed, timing="abc"), cache_dir=tmp_path)
     assert third == second
+    marked = tmp_path / "marked.lib"
+    marked.write_bytes(b"\xef\xbb\xbf" + TEXT.encode())  # a byte order mark, as editors write
+    assert measure(ADDER, "adder", flow(marked, timing="abc"), cache_dir=tmp_path) == second
 
 
 def test_what_abc_says_of_a_library(tmp_path):

@@ -87,10 +87,34 @@ def test_predictions_that_are_too_good_are_found_out():
 def test_options_that_are_given_stay():
     for unit in pipelines(DotConfig("e4m3", 32, "exact", 4), "asap7", 1000.0, ("interleave",)):
         assert unit.stages == 4
+    units = list(pipelines(UNIT, "asap7", 1000.0, ()))
+    assert [(unit.stages, unit.interleave) for unit in units] == [(4, 1)]
     units = list(pipelines(UNIT, "sky130", 5000.0, ("stages",)))
     assert {unit.interleave for unit in units} == {1}
     assert {unit.delays for unit in units} == {"sky130"}
     assert {unit.interval for unit in units} == {1}
+
+
+@pytest.mark.parametrize(
+    ("unit", "period", "pipeline"),
+    [
+        (DotConfig("e4m3", 32, "hopper", stages=5), 1000.0, (3, 3)),
+        (DotConfig("e2m1", 4, "exact", stages=12), 1428.6, (7, 7)),  # relaxed with one product too
+    ],
+)
+def test_stages_that_are_given_take_a_block_in_every_cycle(unit, period, pipeline):
+    guess = Search(unit, "asap7", period, Synthesis(), ("interleave",)).guess
+    assert (guess.interleave, guess.interval) == pipeline
+
+
+@pytest.mark.parametrize("rule", ["exact", "aligned:8", "hopper", "float32"])
+def test_all_numbers_of_stages_have_such_a_unit(rule):
+    low, high = DotConfig("e2m1", 4, rule).stage_limits
+    for stages in range(low, high + 1):
+        unit = DotConfig("e2m1", 4, rule, stages=stages)
+        units = list(pipelines(unit, "asap7", 1000.0, ("interleave",)))
+        assert units
+        assert all(unit.interval == unit.interleave for unit in units)
 
 
 def test_what_is_predicted_is_near_what_was_measured():

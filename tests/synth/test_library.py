@@ -81,6 +81,21 @@ def test_library():
     assert library.nand2.inputs == {"A": 1.5, "B": 1.5}
 
 
+@pytest.mark.parametrize(
+    ("unit", "capacitance_ff"),
+    [("1.000e+00,pf", 1000.0), ("25E-1,ff", 2.5), ("1.,pf", 1000.0), (".5,pf", 500.0)],
+)
+def test_a_unit_with_an_exponent(unit, capacitance_ff):
+    assert parse(SMALL.replace("2, ff", unit), "x").capacitance_ff == capacitance_ff
+
+
+@pytest.mark.parametrize("unit", ["1V", "10mV", "1e-3V"])
+def test_a_supply_in_units_of_voltage(unit):
+    text = SMALL.replace("nom_voltage : 1.1", f'voltage_unit : "{unit}"; nom_voltage : 110')
+    volts = {"1V": 1.0, "10mV": 0.01, "1e-3V": 1e-3}[unit]
+    assert parse(text, "x").voltage == pytest.approx(110 * volts)
+
+
 def test_flipflop_and_latch():
     cells = parse(SMALL, "small.lib").cells
     assert cells["DFFRQ"].is_flipflop
@@ -107,6 +122,17 @@ def test_flipflop_and_latch():
         ),
         (("area : 2.5", "area : -2.5"), "line 9: area must be at least 0, not -2.5"),
         (('"10ps"', '"1.1.1ps"'), "time_unit must be a number of fs or ps or ns, not '1.1.1ps'"),
+        *(
+            (
+                ("2, ff", f"{unit}"),
+                f"capacitive_load_unit must be a number of ff or pf, not '{unit.replace(' ', '')}'",
+            )
+            for unit in ("1e, pf", "1e-400, pf", "1e308, pf")
+        ),
+        (
+            ('"10ps"', '"10ps"; voltage_unit : "1kV"'),
+            "voltage_unit must be a number of mv or v, not '1kV'",
+        ),
         (('"10ps"', '"0ps"'), "time_unit must be a number of fs or ps or ns, not '0ps'"),
         (("library (small) {", "{"), "line 3: a statement cannot begin with '{'"),
     ],

@@ -113,6 +113,20 @@ def test_energy_by_hand(cache):
     assert spent.leakage_nw == pytest.approx([3000, (1 + 1 + 2) / 3 * 1000])
 
 
+def test_energy_in_other_units_of_voltage(cache):
+    """Internal energies are in fF (1 mV)^2."""
+    text = POWER.replace("nom_voltage : 2;", 'voltage_unit : "1mV"; nom_voltage : 2000;')
+    volts, millivolts = (
+        power(design, counted(design, "0110", cache))
+        for design, _ in (timed(HAZARD, "a"), timed(HAZARD, "a", text))
+    )
+    assert millivolts.switching == pytest.approx(volts.switching)
+    assert millivolts.internal == pytest.approx(volts.internal * 1e-6)
+    assert millivolts.leakage_nw == pytest.approx(volts.leakage_nw)
+    tree = clock_tree(timed([f"DFF CK=clk D=d Q=q{i}" for i in range(20)], "clk d", text, "q0")[0])
+    assert tree.energy_fj == pytest.approx(3 * (4 + 5e-6))
+
+
 def test_a_flipflop_by_hand(cache):
     design, net = timed(["DFF CK=clk D=d Q=y"], "clk d")
     assert [name for name, _ in design.inputs] == ["d"]

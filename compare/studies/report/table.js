@@ -3,9 +3,12 @@
 
 const STAR = { front: "★", near: "≈" };
 
+/** A row with an area that met its target. */
+const met = (row) => row.area && row.status === "ok";
+
 function columns(rows) {
   const unit = rows.find((row) => row.area_unit)?.area_unit ?? "";
-  const smallest = Math.min(...rows.filter((row) => row.area).map((row) => row.area));
+  const smallest = Math.min(...rows.filter(met).map((row) => row.area));
   const all = [
     { name: "all", text: true, of: (r) => r.pareto_total ?? "", show: (x) => STAR[x] ?? "",
       title: "Pareto-optimal in area and SQNR with format, among all formats" },
@@ -18,7 +21,7 @@ function columns(rows) {
     { name: "target", of: (r) => r.target },
     { name: `area (${unit})`, main: true, of: (r) => r.area, show: whole },
     { name: "NAND2", of: (r) => (r.area_unit === "NAND2" ? null : r.area_nand2), show: whole },
-    { name: "× smallest", of: (r) => r.area && r.area / smallest, show: (x) => x.toFixed(2) },
+    { name: "× smallest", of: (r) => (met(r) ? r.area / smallest : null), show: (x) => x.toFixed(2) },
     { name: "flip-flops", of: (r) => r.flipflops, show: whole },
     { name: "carry", of: (r) => r.carry, show: whole },
     { name: "DSP", of: (r) => r.dsp, show: whole },

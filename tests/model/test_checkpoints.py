@@ -284,11 +284,11 @@ def test_the_largest_header(tmp_path, size, is_read):
 
 def test_a_tensor_scale_of_zero():
     packed, scale = words(ROWS, 4)[1].view(np.uint8), np.ones((ROWS, 2), ml_dtypes.float8_e4m3fn)
-    one = modelopt_nvfp4(packed, scale, np.float32(1))
+    one = modelopt_nvfp4(packed, scale, np.array(1, np.float32))
     assert one.dequantize().any()
     for zero in (
-        modelopt_nvfp4(packed, scale, np.float32(0)),
-        nvfp4_packed(packed, scale, np.float32(np.inf)),
+        modelopt_nvfp4(packed, scale, np.array(0, np.float32)),
+        nvfp4_packed(packed, scale, np.array(np.inf, np.float32)),
     ):
         assert not zero.codes.any()
         assert not zero.dequantize().any()

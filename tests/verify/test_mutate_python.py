@@ -86,7 +86,7 @@ def test_an_equal_mutant_is_one_with_a_reason(monkeypatch):
     for mutant, why in equal_mutants():
         outcome = parts.judged(*mutant)
         assert (outcome.fate, outcome.by) == (Fate.EQUIVALENT, why)
-    part, file, change = mutant
+    (part, file, change), _ = next(equal_mutants())
     for other in (replace(change, wrong="1"), replace(change, line=1)):
         assert parts.judged(part, file, other).fate is Fate.SURVIVED
     monkeypatch.setattr(parts, "failing", lambda *_: "model/test_wide")

@@ -261,7 +261,9 @@ PARTS = (
             "model/test_delays",
         ),
     ),
-    Part("model-export", ("export",), ("model/test_export", "sim/test_export_verilog")),
+    Part(
+        "model-export", ("export", "keywords.py"), ("model/test_export", "sim/test_export_verilog")
+    ),
     Part(
         "verilog-writer",
         ("verilog",),

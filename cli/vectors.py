@@ -46,8 +46,10 @@ def run(args: argparse.Namespace) -> int:
     if args.hex is not None:
         output_directory("hex", args.hex)
     different_files(output=args.out, hex=args.hex)
-    from ..sim.dot.vectors import draw, evaluate, save, save_hex
+    from ..sim.dot.vectors import check_hex, draw, evaluate, save, save_hex
 
+    if args.hex is not None:
+        check_hex(config)
     batches, order = draw(config, args.count, args.blocks, args.seed)
     origin = {"command": _command(config, args), "mxdot": version("mxdot")}
     vectors = evaluate([config], batches, order, origin)

@@ -1,4 +1,4 @@
-"""A folder in which a disturbed command runs, and what its files say."""
+"""A folder in which a disturbed command runs, and the content of its files."""
 
 import csv
 import json
@@ -143,7 +143,7 @@ class Running:
 
 
 def content(path: Path) -> object:
-    """What a file says, without times and rates."""
+    """Content of a file, without times and rates."""
     if path.suffix == ".npz":
         with np.load(path) as arrays:
             return {name: (arrays[name].dtype.str, arrays[name].tobytes()) for name in arrays}

@@ -91,7 +91,9 @@ class FloatFormat(Codes):
 
     @property
     def is_mx(self) -> bool:
-        """Whether elements of MX blocks can have the format: codes, of products within float64."""
+        """Whether elements of MX blocks can have the format: codes of at most 19 bits, 8 of them
+        the exponent, so that sums of products fit 1024 bits.
+        """
         short = self.bits <= LONGEST_CODE and self.exponent_bits <= LONGEST_EXPONENT
         return short and not self.native
 

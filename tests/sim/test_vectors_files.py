@@ -130,13 +130,16 @@ def test_hex_files_are_of_one_unit(tmp_path):
     assert not (tmp_path / "hex").exists()
 
 
-def test_hex_files_hold_few_modes(tmp_path):
+def test_hex_files_hold_few_modes(tmp_path, capsys):
     formats = ["e5m2", "e4m3", "e3m2", "e2m3", "e2m1", "int8", "int4", "bf16", "fp16"]
     pairs = [f"{a}x{b}" for a in formats for b in formats][:65]
     vectors = evaluate([config := DotConfig(pairs, 4)], *draw(config, 5, 2, 0), {})
     with pytest.raises(ValueError, match="formats must be at most 64 pairs in text files, not 65"):
         save_hex(vectors, tmp_path / "hex")
-    assert not (tmp_path / "hex").exists()
+    words = ["vectors", "--format", ",".join(pairs), "--lanes", "4"]
+    said = refusal(capsys, *words, "-o", tmp_path / "v.npz", "--hex", tmp_path / "hex")
+    assert said == "formats must be at most 64 pairs in text files, not 65"
+    assert not [*tmp_path.iterdir()]
 
 
 # The command line -------------------------------------------------------------------------------

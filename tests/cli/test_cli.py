@@ -1,9 +1,7 @@
 """The command line: text, refusals and temporary files."""
 
-import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -11,10 +9,9 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from command_line import refusal, run
+from command_line import of_process, refusal, run
 from mxdot.cli import main
 from mxdot.cli.command import COMMANDS
 from mxdot.cli.program import quoted
@@ -306,14 +303,6 @@ def test_a_file_for_a_directory_is_refused_before_any_work(arguments, name, tmp_
     assert said == f"{name} must be a directory that can be written, not {file}"
 
 
-def test_a_proof_whose_results_cannot_be_kept_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("os.access", lambda *question: False)
-    said = refusal(capsys, "verify", "formal", "--only", "multiplier:2")
-    assert said.startswith("results must be a directory that can be written, not ")
-    assert run(capsys, "verify", "formal", "--only", "multiplier:2", "--list")[0] == 0
-
-
 @pytest.mark.parametrize("period", ["nan", "0", "1e9"])
 def test_a_clock_that_no_unit_has_is_refused_before_synthesis(
     period, tmp_path, monkeypatch, capsys
@@ -324,46 +313,9 @@ def test_a_clock_that_no_unit_has_is_refused_before_synthesis(
     assert said == f"clock_ps must be from 1 to 1e9, not {float(period):g}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--flow none --effort foo", "effort has no effect with --flow none"),
-        ("--flow none --liberty x.lib", "liberty has no effect with --flow none"),
-        ("--flow none --target-ps 9", "target-ps has no effect with --flow none"),
-        ("--flow none --clock 1GHz", "clock has no effect with --flow none"),
-        ("schemes mxfp4 --flow none --wires model", "wires has no effect with --flow none"),
-        ("find --sqnr 20 --no-energy", "no-energy has no effect without --clock"),
-        ("find --sqnr 20 --match exact", "sqnr and match exclude each other: both are targets"),
-    ],
-)
-def test_a_comparison_refuses_what_has_no_effect(arguments, message, tmp_path, capsys):
-    assert refusal(capsys, "compare", *arguments.split(), "-o", tmp_path).startswith(message)
-
-
 def test_no_sizes_of_arrays(tmp_path, capsys):
     said = refusal(capsys, "array", "--sizes", "", "-o", tmp_path)
     assert said == "sizes must be numbers like NxN, not ''"
-
-
-def test_a_fresh_search_takes_no_kept_results(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    x = np.random.default_rng(1).standard_normal((4, 64), np.float32)
-    np.savez("my,file.npz", x, x)
-    words = ["compare", "find", "--sqnr", "5", "--format", "e2m1", "--lanes", "4", "--jobs", "1"]
-    words += ["--tensors", "my,file.npz", "--lengths", "32", "--count", "4"]
-
-    def times():
-        status, out, _ = run(capsys, *words)
-        assert status == 0
-        kept = [json.loads(path.read_text()) for path in Path("build/compare/results").iterdir()]
-        return out, sorted(result["finished"] for result in kept)
-
-    out, first = times()
-    assert "--tensors my,file.npz" in " ".join(out.split())
-    assert "--data" not in out
-    assert times()[1] == first
-    words.append("--fresh")
-    assert min(times()[1]) > max(first)
 
 
 @pytest.mark.parametrize(
@@ -397,19 +349,6 @@ def test_stages_that_buy_no_clock(options, note, tmp_path, capsys):
 
 
 # The process -----------------------------------------------------------------------------------
-
-
-def of_process(*arguments, closed=False, **environment):
-    """(exit status, output, errors) of a process; closed: without a standard output."""
-    words = shlex.join([sys.executable, *arguments])
-    done = subprocess.run(
-        ["bash", "-c", f"exec {words}{' >&-' * closed}"],
-        env=os.environ | environment,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode()
 
 
 @pytest.mark.parametrize("command", ["machines", "verilog", "export --c", "compare columns"])
@@ -470,14 +409,6 @@ def test_half_of_a_unit_gives_no_warnings():
     assert of_process("-c", HALF) == (130, "", "mxdot: interrupted\n")
 
 
-def test_characters_that_the_output_lacks_are_replaced(tmp_path):
-    words = ["compare", "errors", "mxfp4", "--rows", "4", "--length", "32", "--data", "normal"]
-    words = ["-m", "mxdot.cli", *words, "-o", str(tmp_path)]
-    status, out, err = of_process(*words, PYTHONIOENCODING="latin-1")
-    assert (status, err) == (0, "")
-    assert "? no scheme of as few bits has better products" in out
-
-
 # Temporary files ---------------------------------------------------------------------------------
 
 KILLED = """
@@ -511,15 +442,3 @@ def test_a_directory_that_cannot_be_written_is_no_obstacle(tmp_path):
     environment = os.environ | {"TMPDIR": str(tmp_path / "none")}
     command = [sys.executable, "-m", "mxdot.cli", "machines"]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-
-
-def test_a_plan_of_fresh_runs_deletes_nothing(tmp_path, capsys):
-    words = "compare --format e2m1 --accumulator exact --lanes 4 --data normal --lengths 32"
-    command = [*words.split(), "--count", "8", "--flow", "none", "-o", str(tmp_path), "--jobs", "1"]
-    assert run(capsys, *command)[0] == 0
-    kept = {path: path.read_bytes() for path in (tmp_path / "results").iterdir()}
-    assert kept
-    status, said, _ = run(capsys, *command, "--fresh", "--dry-run")
-    assert status == 0
-    assert "1 to do" in said
-    assert {path: path.read_bytes() for path in (tmp_path / "results").iterdir()} == kept

@@ -334,7 +334,6 @@ def test_without_enough_memory(capsys, files, monkeypatch):
         "sim --json a.npy",
         "run-layer --shape 1,1,32 --json a.npy",
         "verify formal --json a.npy",
-        "compare columns --json a.npy",
     ],
 )
 def test_json_takes_no_other_file(capsys, files, monkeypatch, arguments):

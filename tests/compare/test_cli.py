@@ -4,10 +4,12 @@ import csv
 import json
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from command_line import of_process, run
 from mxdot.cli import main
 
 SMALL = ["--lanes", "4", "--data", "normal", "--lengths", "32,64", "--count", "8", "--jobs", "1"]
@@ -159,6 +161,14 @@ def test_find_narrowest(folder, capsys):
         ("--jobs 0", "jobs must be from 1 to 1024, not 0"),
         (f"-o {__file__}", "output must be a directory that can be written, not "),
         (f"-o {__file__}/a/b", "output must be a directory that can be written, not "),
+        ("--flow none --effort foo", "effort has no effect with --flow none"),
+        ("--flow none --liberty x.lib", "liberty has no effect with --flow none"),
+        ("--flow none --target-ps 9", "target-ps has no effect with --flow none"),
+        ("--flow none --clock 1GHz", "clock has no effect with --flow none"),
+        ("schemes mxfp4 --flow none --wires model", "wires has no effect with --flow none"),
+        ("find --sqnr 20 --no-energy", "no-energy has no effect without --clock"),
+        ("find --sqnr 20 --match exact", "sqnr and match exclude each other: both are targets"),
+        ("columns --json a.npy", "error: json must end with .json, not a.npy"),
         (f"columns --json {__file__}/a.json", "json must be a file in a directory, and "),
     ],
 )
@@ -190,3 +200,44 @@ def test_a_cell_library_that_is_none(folder, capsys):
     words = ["--format", "e2m1", "--accumulator", "exact", "--flow", "cells", "--liberty", "x.lib"]
     compare(*words, *SMALL, status=1)
     assert "FAILED e2m1 exact x4 stages 4 (cells x): " in capsys.readouterr().out
+
+
+def test_a_fresh_search_takes_no_kept_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(1).standard_normal((4, 64), np.float32)
+    np.savez("my,file.npz", x, x)
+    words = ["compare", "find", "--sqnr", "5", "--format", "e2m1", "--lanes", "4", "--jobs", "1"]
+    words += ["--tensors", "my,file.npz", "--lengths", "32", "--count", "4"]
+
+    def times():
+        status, out, _ = run(capsys, *words)
+        assert status == 0
+        kept = [json.loads(path.read_text()) for path in Path("build/compare/results").iterdir()]
+        return out, sorted(result["finished"] for result in kept)
+
+    out, first = times()
+    assert "--tensors my,file.npz" in " ".join(out.split())
+    assert "--data" not in out
+    assert times()[1] == first
+    words.append("--fresh")
+    assert min(times()[1]) > max(first)
+
+
+def test_characters_that_the_output_lacks_are_replaced(tmp_path):
+    words = ["compare", "errors", "mxfp4", "--rows", "4", "--length", "32", "--data", "normal"]
+    words = ["-m", "mxdot.cli", *words, "-o", str(tmp_path)]
+    status, out, err = of_process(*words, PYTHONIOENCODING="latin-1")
+    assert (status, err) == (0, "")
+    assert "? no scheme of as few bits has better products" in out
+
+
+def test_a_plan_of_fresh_runs_deletes_nothing(tmp_path, capsys):
+    words = "compare --format e2m1 --accumulator exact --lanes 4 --data normal --lengths 32"
+    command = [*words.split(), "--count", "8", "--flow", "none", "-o", str(tmp_path), "--jobs", "1"]
+    assert run(capsys, *command)[0] == 0
+    kept = {path: path.read_bytes() for path in (tmp_path / "results").iterdir()}
+    assert kept
+    status, said, _ = run(capsys, *command, "--fresh", "--dry-run")
+    assert status == 0
+    assert "1 to do" in said
+    assert {path: path.read_bytes() for path in (tmp_path / "results").iterdir()} == kept

@@ -1,5 +1,10 @@
 """`mxdot` as tests call it."""
 
+import os
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 from mxdot.cli import main
@@ -24,3 +29,16 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert err.startswith(ERROR), err
     assert err.count("\n") == 1, err
     return err[len(ERROR) : -1]
+
+
+def of_process(*arguments: str, closed: bool = False, **environment: str) -> tuple[int, str, str]:
+    """(exit status, output, errors) of a process; closed: without a standard output."""
+    words = shlex.join([sys.executable, *arguments])
+    done = subprocess.run(
+        ["bash", "-c", f"exec {words}{' >&-' * closed}"],
+        env=os.environ | environment,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode()

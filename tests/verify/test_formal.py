@@ -13,6 +13,7 @@ import evidence
 import pytest
 
 from changed_code import change
+from command_line import refusal, run
 from here import HERE
 from mxdot.cli import main
 from mxdot.hw.arithmetic.scale import ScaleAdder
@@ -280,6 +281,14 @@ def test_an_interrupted_run_goes_on(number, tmp_path):
     assert [line.split()[0] for line in out.splitlines()] == ["holds"] * 5
     assert f"{len(kept)} of 5 results are there already" in told
     assert all(path.stat().st_mtime_ns == modified for path, modified in kept.items())
+
+
+def test_a_proof_whose_results_cannot_be_kept_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.access", lambda *question: False)
+    said = refusal(capsys, "verify", "formal", "--only", "multiplier:2")
+    assert said.startswith("results must be a directory that can be written, not ")
+    assert run(capsys, "verify", "formal", "--only", "multiplier:2", "--list")[0] == 0
 
 
 @pytest.mark.parametrize("file", ["model/dot.py", "verify/small_units.py"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...model.errors import choice, printable
 from ...synth import Flow
-from ...synth.flow import FPGA, paths
+from ...synth.flow import EFFORTS, FPGA, paths
 from ...synth.processes import NAMES as PROCESSES
 from ...util.sweep import items
 
@@ -65,6 +65,7 @@ class Synthesis:
         ValueError for an unknown name, for an option that no flow takes, and for values that `Flow`
         refuses.
         """
+        choice("effort", self.effort, EFFORTS)
         names = items(self.flow, "flow")
         if names == [NONE]:
             return [None]

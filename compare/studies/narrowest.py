@@ -20,7 +20,7 @@ from ...util.store import Outcome
 from ...util.tables import records, write_csv, write_json
 from .points import Sampling
 from .session import without_kept
-from .study import Study
+from .study import Study, data_options
 from .tasks import Instruments
 
 FAMILIES = ("aligned", "fused", "fixed")
@@ -310,21 +310,10 @@ def measure_command(found: list[Found]) -> str | None:
         ",".join(dict.fromkeys(str(getattr(result, name)) for result in there))
         for name in ("format", "accumulator", "lanes")
     )
-    data = _data_words(list(dict.fromkeys(result.data for result in there)))
+    data = data_options(list(dict.fromkeys(result.data for result in there)))
     words = ["--format", formats, "--accumulator", f"{accumulators},float32,exact"]
     words += ["--lanes", lanes, *data, "--lengths", ",".join(map(str, there[0].lengths))]
     for name in ("count", "seed"):
         value = getattr(there[0], name)
         words += [f"--{name}", str(value)] if value != getattr(Sampling, name) else []
     return shlex.join(["mxdot", "compare", *words])
-
-
-def _data_words(names: list[str]) -> list[str]:
-    """Options for data sets: `--tensors` for a file with a comma in its name."""
-    files = [name for name in names if "," in name.partition("#")[0]]
-    others = [name for name in names if name not in files]
-    words = ["--data", ",".join(others)] if others else []
-    for name in files:
-        file, _, tensors = name.partition("#")
-        words += ["--tensors", file] + (["--name", *tensors.split(",")] if tensors else [])
-    return words

@@ -21,7 +21,7 @@ from .flows import NONE, flow_options, flow_text, synth_options, target_text
 from .pareto import marked
 from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
-from .study import Study
+from .study import Study, data_options
 from .tasks import Instruments, accuracy_task, cost_task, encoder_task
 from .units import TOP, Foreign, Generated, Unit
 
@@ -209,7 +209,7 @@ def command_of(point: Point) -> str:
     if point.clock_ps is not None:
         words[1] = unit.options_without(point.free)
         words += ["--clock", clock_option(point.clock_ps)]
-    words.append(shlex.join(["--data", point.data or NONE]))
+    words.append(shlex.join(data_options([point.data or NONE])))
     words += [sampling_options(point.sampling)] if point.data is not None else []
     words += [f"--encoder {point.sampling.encoder}"] if point.sampling.encoder else []
     return " ".join(words)

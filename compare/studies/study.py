@@ -299,3 +299,14 @@ def data_names(text: str) -> list[str]:
     if names == [NONE] and not mark:
         return []
     return [*names[:-1], names[-1] + mark + tensors] if mark else names
+
+
+def data_options(names: list[str]) -> list[str]:
+    """Options for data sets: `--tensors` for a file with a comma in its name."""
+    files = [name for name in names if "," in name.partition("#")[0]]
+    others = [name for name in names if name not in files]
+    words = ["--data", ",".join(others)] if others else []
+    for name in files:
+        file, _, tensors = name.partition("#")
+        words += ["--tensors", file] + (["--name", *tensors.split(",")] if tensors else [])
+    return words

@@ -188,7 +188,7 @@ def test_files_of_any_printable_name_stand_in_commands_as_one_word(name, folder)
 
 
 def test_a_comparison_of_files_of_any_printable_name(folder, capsys):
-    name, rng = ALL, np.random.default_rng(1)
+    name, rng = f"{ALL},", np.random.default_rng(1)
     with (folder / f"{name}.npz").open("wb") as file:
         np.savez(file, a=rng.standard_normal((4, 64), np.float32), b=np.ones((2, 64), np.float32))
     words = ["--format", "e2m1", "--accumulator", "exact", "--lanes", "8", "--flow", "none"]
@@ -199,7 +199,11 @@ def test_a_comparison_of_files_of_any_printable_name(folder, capsys):
     assert f"{name}.npz" in shown
     assert f"report: out {name}/report.html" in shown
     (row,) = json.loads((folder / f"out {name}" / "compare.json").read_text())["rows"]
-    assert f"{name}.npz" in shlex.split(row["command"])
+    again = shlex.split(row["command"])
+    assert f"{name}.npz" in again
+    assert main([*again[1:], "--jobs", "1", "-o", "again"]) == 0
+    (repeated,) = json.loads((folder / "again" / "compare.json").read_text())["rows"]
+    assert repeated | {"seconds": 0} == row | {"seconds": 0}
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -175,6 +175,7 @@ def test_a_study_that_is_not_there(tmp_path):
         ("", r"a study must hold at least one \[\[sweep\]\] or \[\[extra\]\]"),
         ("[[sweep]]\n[accuracy]\ndata='weird'", "data must be one of normal"),
         ("[[sweep]]\n[cost]\nflow='none'\n[accuracy]\ndata='none'", "leave nothing to measure"),
+        ("[[sweep]]\n[cost]\nflow='none'\neffort='most'", "effort must be one of area, "),
         ("[[sweep]]\n[accuracy]\ndata='no.npz'", "no.npz: no such file"),
     ],
 )

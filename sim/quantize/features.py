@@ -24,16 +24,13 @@ from ..bench.operands import (
     scale_class,
 )
 from .carries import EDGES, edge, powers, units
-from .item import Batch, QuantizeResults, largest_magnitudes, predict, values, words_of
+from .choices import by_each_format, choice_goals, choice_hits
+from .item import Batch, QuantizeResults, values
+from .ranges import ENDS, exponent_limits, range_bins, stays_below, tied_scales
 
 INFINITY = 0x7F800000
 """Bits of a float32."""
 OUTER_CLASSES = ("zero", "negative", "subnormal", "normal", "largest", "inf", "nan")
-CHOSEN = ("first", "later")
-ALIKE = ("tie", "no error", "zeros")
-BESIDE = "beside infinity"
-
-
 VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")
 BLOCK_CLASSES = (
     "zeros only",
@@ -45,7 +42,6 @@ BLOCK_CLASSES = (
 )
 ROUNDED = ("exact", "below half", "tie to even down", "tie to even up", "above half")
 LIMITS = ("saturated", "lost to zero")
-ENDS = ("clamped to the smallest", "inside", "clamped to the largest")
 MICRO = ("0", "1", "1 of zeros")
 SCALE_NAMES = {E8M0.name: SCALE_CLASSES, E4M3.name: E4M3_CLASSES}
 
@@ -58,9 +54,9 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "value": list(VALUE_CLASSES),
         "block": list(BLOCK_CLASSES),
         "scale": _scale_bins(config),
-        "range": _range_bins(config, *formats),
+        "range": range_bins(config, *formats),
         **_own_goals(config),
-        **_choice_goals(config),
+        **choice_goals(config),
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
         "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
@@ -79,7 +75,7 @@ def hits(
     if config.select is None:
         return _hits(config, batch, outcome)
     tried = by_each_format(config, batch, outcome)
-    hits_of: dict[str, list[set[object]]] = _choice_hits(config, batch, outcome, tried)
+    hits_of: dict[str, list[set[object]]] = choice_hits(config, batch, outcome, tried)
     for mode, made in enumerate(tried):  # what is not chosen has been compared
         for name, bins in _hits(config.with_mode, replace(batch, mode=mode), made).items():
             column = hits_of.setdefault(name, [set() for _ in range(len(batch))])
@@ -250,29 +246,23 @@ def _beyond(exponent: NDArray) -> NDArray:
 def _own_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
     """Goals of the unit's kind of scales."""
     if config.divides:
-        return {"outer": OUTER_CLASSES, "scale_rounding": ROUNDED}
+        parities = {code % 2 for fmt in config.formats for code in tied_scales(config, fmt)}
+        ties = {ROUNDED[2 + parity] for parity in (0, 1) if parity not in parities}
+        return {"outer": OUTER_CLASSES, "scale_rounding": [x for x in ROUNDED if x not in ties]}
     carries = [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)]
-    return {"carry": carries, **({"micro": MICRO} if config.micro else {})}
+    # Under `twice` every pair has room for its micro-exponent, except where E8M0 ends.
+    micro = MICRO[1:] if stays_below(config, *config.formats) else MICRO
+    return {"carry": carries, **({"micro": micro} if config.micro else {})}
 
 
 def _carries(rule: str) -> tuple[bool, ...]:
     return {"floor": (False,), "twice": (True,)}.get(rule, (False, True))
 
 
-def _exponent_limits(config: QuantizeConfig, *formats: ElementFormat) -> tuple[int, int]:
-    """Shared exponents, before they are clamped, of the least and the largest amax."""
-    source = config.source
-    least = source.lsb - max(fmt.emax for fmt in formats)
-    emax = min(fmt.emax for fmt in formats)
-    carry = any(rule != "floor" for rule in config.scale_rules)
-    top = 2 ** (source.exponent_bits - 1) - 1 - emax + carry
-    return least, top
-
-
 def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
     if config.divides:
         return [name for name in SCALE_NAMES[config.scales] if name != "zero"]
-    _, top = _exponent_limits(config, *config.formats)
+    _, top = exponent_limits(config, *config.formats)
     reached = {"smallest": True, "small": True, "one": top >= 0, "large": top >= 1}
     reached |= {"largest": top >= E8M0.exponent_range[1], "nan": _poisons(config)}
     return [name for name in SCALE_CLASSES if reached[name]]
@@ -286,8 +276,9 @@ def _limits(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
     """
     last = 2.0**-config.source.mantissa_bits
     largest = {"floor": 2.0 - last, "even": 2.0 - 2.0 ** -(fmt.mantissa_bits + 1) - last}
+    largest |= {"twice": 2.0 - last} if config.micro else {}  # all pairs are doubled
     above = any(largest.get(r, 0) > fmt.largest_finite / 2.0**fmt.emax for r in config.scale_rules)
-    saturates = above or config.divides or ENDS[2] in _range_bins(config, fmt)
+    saturates = above or config.divides or ENDS[2] in range_bins(config, fmt)
     return LIMITS if saturates else LIMITS[1:]
 
 
@@ -297,14 +288,6 @@ def _poisons(config: QuantizeConfig) -> bool:
     return any(fmt.nan_code is None for fmt in config.formats)
 
 
-def _range_bins(config: QuantizeConfig, *formats: ElementFormat) -> Sequence[object]:
-    if config.divides:
-        return ENDS
-    least, top = _exponent_limits(config, *formats)
-    low, high = E8M0.exponent_range
-    return [ENDS[0]] * (least < low) + [ENDS[1]] + [ENDS[2]] * (top > high)
-
-
 def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
     """Classes of codes that quantisation makes."""
     missing = {"most_negative"}
@@ -312,81 +295,10 @@ def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str
         missing |= {"inf", "nan"}
     elif config.select is not None and _poisons(config):  # whatever the format
         missing.add("nan")
-    # Under `twice` scaled magnitudes stay below 2^emax, except where E8M0 ends.
-    if set(config.scale_rules) == {"twice"} and ENDS[2] not in _range_bins(config, fmt):
-        missing.add("largest")
-    return [name for name in class_codes(fmt) if name not in missing]
-
-
-def _choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
-    """Goals of a quantiser that chooses formats: the first or a later one, ties, blocks without
-    errors.
-
-    Ties are several best formats, with errors or without. `BESIDE` is a choice where values without
-    an error pass. Fewer digits than a mantissa has hide its errors: other choices are then no goal.
-    """
-    if config.select is None:
-        return {}
-    bins = [CHOSEN[0], *ALIKE[1:]]
-    if config.select > max(fmt.mantissa_bits for fmt in config.formats):
-        bins += [CHOSEN[1], ALIKE[0], *[BESIDE] * (config.nonfinite == "element")]
-    return {"choice": bins}
-
-
-def _choice_hits(
-    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults, tried: Sequence[QuantizeResults]
-) -> dict[str, list[set[object]]]:
-    """Hits of each block; none of a poisoned block. tried: as `by_each_format` makes it."""
-    error = errors(config, batch, tried)
-    several = (error == error.min(axis=0)).sum(axis=0) > 1
-    zeros = largest_magnitudes(config, batch.bits) == 0
-    bins = {
-        CHOSEN[0]: outcome.mode == 0,
-        CHOSEN[1]: outcome.mode > 0,
-        ALIKE[0]: several & (error.min(axis=0) > 0),
-        ALIKE[1]: several & (error.min(axis=0) == 0) & ~zeros,
-        ALIKE[2]: zeros,
-        BESIDE: (error.max(axis=0) > error.min(axis=0)) & ~_finite(config, batch).all(axis=1),
-    }
-    rows = np.stack([*bins.values()], axis=1) & (outcome.scale != E8M0.nan_code)[:, None]
-    names = [*bins]
-    return {"choice": [{names[i] for i in np.flatnonzero(row)} for row in rows]}
-
-
-def by_each_format(
-    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
-) -> list[QuantizeResults]:
-    """Results of the blocks in each format, poisoned as `outcome` is."""
-    words = replace(batch, words=words_of(config, batch))
-    poisoned = outcome.scale == E8M0.nan_code
-    outcomes = []
-    for one in config.alternatives:
-        made = predict(QuantizeConfig(**{**one.arguments, "random": "stream"}), words)
-        codes = np.where(poisoned[:, None], 0, made.codes)
-        scale = np.where(poisoned, outcome.scale, made.scale)
-        outcomes.append(replace(made, codes=codes, scale=scale))
-    return outcomes
-
-
-def errors(
-    config: QuantizeConfig, batch: Batch, tried: Sequence[QuantizeResults]
-) -> NDArray[np.float64]:
-    """The sum of squared errors of each format and block, (formats, n), exact."""
-    finite = _finite(config, batch)
-    with np.errstate(invalid="ignore"):  # signalling NaN
-        magnitude = np.abs(values(config, batch.bits).astype(np.float64))
-    magnitude = np.where(finite, magnitude, 0.0)
-    exponent = np.maximum(np.frexp(magnitude.max(axis=1))[1] - 1, E8M0.emin)
-    assert config.select is not None
-    step = np.ldexp(1.0, exponent - config.select)[:, None]
-    errors = []
-    for fmt, made in zip(config.formats, tried, strict=True):
-        scale = np.ldexp(1.0, made.scale.astype(np.int64) - E8M0.bias)[:, None]
-        element = np.where(finite, np.abs(fmt.values[made.codes]), 0.0)
-        errors.append(((magnitude // step - element * scale // step) ** 2).sum(axis=1))
-    return np.array(errors)
-
-
-def _finite(config: QuantizeConfig, batch: Batch) -> NDArray[np.bool_]:
-    with np.errstate(invalid="ignore"):
-        return np.isfinite(values(config, batch.bits).astype(np.float64))
+    classes = class_codes(fmt)
+    if stays_below(config, fmt) and not config.micro:
+        last = np.nextafter(2.0**fmt.emax, 0 if config.rounding == "toward_zero" else np.inf)
+        of_infinity = config.nonfinite == "element" and fmt.inf_code is None
+        finite = classes.keys() & {"normal", *["largest"] * (not of_infinity)}
+        missing |= {name for name in finite if (np.abs(fmt.values[classes[name]]) > last).all()}
+    return [name for name in classes if name not in missing]

@@ -18,11 +18,13 @@ from ..bench.operands import E4M3_CLASSES, class_codes
 from ..engine.job import UnitJob
 from .carries import words_at_edges
 from .item import Batch, largest_magnitudes
+from .ranges import tied_scales
 
 Bits = NDArray[np.int64]
 
 FEWEST_SCALES = 5  # exponents of the largest value, or `every_value` is left out
 FEWEST = 16  # blocks of a sequence for each format and scale rule
+FEW_TIES = 4  # between E4M3 scales; half of `boundaries` meets fewer than these
 TRAFFIC = 30_000  # blocks in bulk mode that are not of `every_value`, at most
 TENSOR_BLOCKS = 5000  # of real tensors, unless all are asked for
 INFINITY = 0x7F800000
@@ -319,6 +321,9 @@ def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np
         1 - least, np.where(least, E4M3_CLASSES["subnormal"][1] + 1, E4M3_CLASSES["nan"][0])
     )
     outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
+    tied = tied_scales(config, fmt)
+    few = slice(n // 2 if 0 < len(tied) < FEW_TIES else n, n)
+    codes[few] = rng.choice(tied, len(codes[few])) if len(codes[few]) else 0
     scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]
     grid = np.unique(np.abs(fmt.values[np.isfinite(fmt.values)]))
     shape = (n, config.block)
@@ -326,7 +331,9 @@ def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np
     between = _eighths(rng, shape) * np.diff(grid, append=2 * grid[-1])[place]
     values = (outer * scale)[:, None] * (grid[place] + between)
     # The largest magnitude makes this scale exactly, or lies between it and the next one.
-    most = scale + (next_scale - scale) * _eighths(rng, (n,))
+    eighths = _eighths(rng, (n,))
+    eighths[few] = 1 / 2
+    most = scale + (next_scale - scale) * eighths
     most[:1] = scale[:1]
     values[:, 0] = outer * most * fmt.largest_finite
     limited = np.minimum(values, values[:, :1])

@@ -10,7 +10,7 @@ from hw_bench import Evaluator
 from mxdot.hw.arithmetic.multiply import Square
 from mxdot.hw.quantize.widths import largest_error
 from mxdot.model import E8M0, QuantizeConfig
-from mxdot.sim.quantize import features, item, stimulus
+from mxdot.sim.quantize import choices, item, stimulus
 from quantize_bench import (
     EVERY_RULE,
     Blocks,
@@ -103,8 +103,8 @@ def test_no_error_is_larger_than_its_bits(formats, rule, rounding):
     most = np.zeros(len(config.formats))
     for part in (bits, second):
         batch = item.Batch(0, 0, part, zeros, number, zeros[:, 0])
-        tried = features.by_each_format(config, batch, item.predict(config, batch))
-        errors = features.errors(config, batch, tried)
+        tried = choices.by_each_format(config, batch, item.predict(config, batch))
+        errors = choices.errors(config, batch, tried)
         single = np.sqrt(errors).max(axis=1) if part is bits else most
         most = np.maximum(most, single)
     for fmt, largest in zip(config.formats, most, strict=True):
@@ -118,8 +118,8 @@ def test_the_model_takes_the_least_error():
     rng = np.random.default_rng(6)
     for batch in stimulus.traffic(config, rng, 2000):
         outcome = item.predict(config, batch)
-        tried = features.by_each_format(config, batch, outcome)
-        least = features.errors(config, batch, tried).argmin(axis=0)  # the first of equals
+        tried = choices.by_each_format(config, batch, outcome)
+        least = choices.errors(config, batch, tried).argmin(axis=0)  # the first of equals
         finite = outcome.scale != E8M0.nan_code
         assert (outcome.mode == least)[finite].all()
         assert (outcome.mode == 0)[~finite].all()

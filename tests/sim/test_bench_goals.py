@@ -39,9 +39,11 @@ from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus
 from mxdot.sim.quantize import subject as q_subject
 from mxdot.util.data.tensors import REAL_FILE
+from mxdot.verify.soak.random_units import draw
 
 COUNT = 300 if FULL else 6
 TRAFFIC = 2000  # as `mxdot sim dot` has it
+SOAK_TRAFFIC = 300
 
 EXTREME = [
     DotConfig("e4m3", 4, "fixed:2:-1024"),
@@ -108,6 +110,16 @@ QUANTIZERS = [
     QuantizeConfig("e2m1,int4_symmetric", 32, "bfloat16", "even", select=16),
     QuantizeConfig("e4m3,e5m2,int8", 16, "float16", rounding="toward_zero", select=8),
     QuantizeConfig("e5m2fnuz,int8_symmetric", 4, scale_rule="even", nonfinite="element", select=7),
+    # Products of few digits have no ties, or one, between E4M3 scales.
+    *(QuantizeConfig(fmt, 4, "bfloat16", scales="e4m3") for fmt in ("sm6", "sm7", "sm8")),
+    # Every pair has room for its micro-exponent.
+    QuantizeConfig("sm8", 4, "float16", "twice", micro=True),
+    QuantizeConfig("int3", 4, "float16", "twice", "toward_zero"),
+    # The first format has all values of the second that errors tell apart.
+    QuantizeConfig("e5m2,e5m2fnuz", 8, scale_rule="ceil", select=12),
+    QuantizeConfig("e4m3,e5m2fnuz", 4, rounding="toward_zero", select=5),
+    QuantizeConfig("e4m3fnuz,e5m2", 8, scale_rule="even,twice", nonfinite="element", select=6),
+    QuantizeConfig("e2m1,sm4", 4, "float16", "twice", nonfinite="element", select=8),
 ]
 DOT_QUANTIZERS = [
     DotQuantizeConfig(DotConfig()),
@@ -267,6 +279,17 @@ def test_a_block_whose_slot_is_not_ready_does_not_wait_for_room_alone():
 )
 def test_quantizers_reach_their_goals_and_nothing_else(config):
     assert seen_of_quantizer(config, seed(), TRAFFIC) == wanted(q_features.goals(config))
+
+
+@pytest.mark.parametrize("kind", ["dot", "quantize", "dot-quantize"])
+def test_units_of_soaks_reach_their_goals(kind):
+    for number in range(COUNT):
+        config, _ = draw(kind, number)
+        batches, features, item = SUBJECTS[type(config)]
+        made = batches(UnitJob(config.name, config, seed(), Path("unused"), SOAK_TRAFFIC))
+        seen = union(features.hits(config, batch, item.predict(config, batch)) for batch in made)
+        missed = {name: bins - seen[name] for name, bins in wanted(features.goals(config)).items()}
+        assert not any(missed.values()), (number, str(config))
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,7 @@ PARTS = (
         "verilog-writer",
         ("verilog",),
         (
+            "hw/test_verilog_stored",
             "hw/test_netlist",
             "hw/test_verilog",
             "hw/test_verilog_operators",

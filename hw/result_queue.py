@@ -38,9 +38,10 @@ class ResultQueue(wiring.Component):
             Signal(self.result.shape(), name=f"word{place}", reset_less=True)
             for place in range(self.capacity)
         ]
-        newest, oldest = Signal(range(self.capacity)), Signal(range(self.capacity))
-        stored, promised = Signal(range(self.capacity + 1)), Signal(range(self.capacity + 1))
-        takes, leaves, passes = Signal(), Signal(), Signal()
+        place, count = range(self.capacity), range(self.capacity + 1)
+        newest, oldest = Signal(place), Signal(place, name="oldest")
+        stored, promised = Signal(count), Signal(count, name="promised")
+        takes, leaves, passes = Signal(), Signal(), Signal(name="passes")
         empty = Signal(init=1)
         waiting = Signal(self.result.shape())
         with m.Switch(oldest):
@@ -92,7 +93,7 @@ class MovingQueue(ResultQueue):
         ]
         held = Signal(self.capacity)
         promised = Signal(range(self.capacity + 1))
-        takes, leaves, moves = Signal(), Signal(), Signal()
+        takes, leaves, moves = Signal(), Signal(), Signal(name="moves")
         empty = ~held[0]
         m.d.comb += [
             self.o.valid.eq(self.arrives | held[0]),

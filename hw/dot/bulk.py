@@ -95,7 +95,7 @@ class Pack(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         size, total, negative = self.widths.sum_bits, self.i.total, self.i.total[-1]
-        magnitude, top = Signal(size), Signal(signed(EXPONENT_BITS))
+        magnitude, top = Signal(size), Signal(signed(EXPONENT_BITS), name="top")
         m.d.comb += [
             magnitude.eq(Mux(negative, -total, total)),
             top.eq(self.i.largest + (self.widths.grid + size - 1)),

@@ -452,7 +452,7 @@ class Carry(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         digits = carried_digits(m, self)
-        over, under = Signal(), Signal()
+        over, under = Signal(), Signal(name="under")
         m.d.comb += [over.eq(digits[-2] & ~digits[-1]), under.eq(digits[-1])]
         put_around(m, self, digits[: self.window.cut], over, under)
         return m

@@ -104,7 +104,7 @@ class RoundProduct(Section):
         product, flags, result = self.i.product, self.i.sum.flags, getattr(self.o, self._result)
         special = product.special
         rounder = submodule(m, "rounder", FloatRounder(PRODUCT_BITS, nearest=True))
-        infinite, usual, nan = Signal(), Signal(), Signal()
+        infinite, usual, nan = Signal(), Signal(), Signal(name="nan")
         m.d.comb += [
             infinite.eq(special.pos_inf | special.neg_inf),
             nan.eq(special.nan | (infinite & product.zero)),

@@ -44,7 +44,8 @@ class StepMemory(wiring.Component):
         m.submodules.words = words = memory.Memory(
             shape=self.word_bits, depth=self.capacity, init=[]
         )
-        write, read = words.write_port(), words.read_port()
+        write = words.write_port()
+        read = words.read_port()
         m.d.comb += [
             write.en.eq(self.write),
             write.addr.eq(self.write_address),

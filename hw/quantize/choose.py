@@ -259,7 +259,7 @@ class ElementError(wiring.Component):
         width = widths.made_width(fmt)
         amount = Signal(widths.amount_bits(fmt))
         shift = submodule(m, "shift", ShiftRight(width, len(amount)))
-        made, exceeds = Signal(widths.made_bits), Signal()
+        made, exceeds = Signal(widths.made_bits), Signal(name="exceeds")
         difference = Signal(widths.error_bits(fmt))
         m.d.comb += [
             amount.eq(self.above + (widths.spare_places(fmt) - fmt.emin) - (field - normal)),

@@ -186,7 +186,8 @@ class Words(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.words = words = memory.Memory(shape=5, depth=8, init=[])
-        write, read = words.write_port(), words.read_port()
+        write = words.write_port()
+        read = words.read_port()
         m.d.comb += [
             write.en.eq(self.write), write.addr.eq(self.at), write.data.eq(self.value),
             read.en.eq(self.read), read.addr.eq(self.place), self.found.eq(read.data),

@@ -124,8 +124,8 @@ class _Module:
 
 
 def _wide(bits: int, bit: str) -> str:
-    """A number of `bits` that is 1 where the bit is set."""
-    return f"{{{bits - 1}'d0, {bit}}}" if bits > 1 else bit
+    """A number of `bits`, two or more, that is 1 where the bit is set."""
+    return f"{{{bits - 1}'d0, {bit}}}"
 
 
 def _range(bits: int) -> str:

@@ -365,12 +365,8 @@ class Live:
         size = len(cell.outputs["Y"])
         for name in set(cell.inputs) - {"S"}:
             bits = cell.inputs[name]
-            if cell.kind in CARRYING:
-                needs += bits[: index + 1]
-            elif name == "B" and cell.kind == "$pmux":
-                needs += bits[index::size]
-            else:
-                needs.append(bits[min(index, len(bits) - 1)])
+            one = bits[index::size] or bits[-1:]  # several for $pmux, the sign of a short operand
+            needs += bits[: index + 1] if cell.kind in CARRYING else one
         return needs
 
     def _asked(self, name: str) -> set[str]:

@@ -267,7 +267,7 @@ class Plan:
             operands += [tuple(d for _, d in run) for run in self.runs(cell)]
         for cell in self.instances:
             operands += [port.bits for port in self.connections(cell) if port.is_input]
-        return operands + [port.bits for port in self.ports if not port.is_input]
+        return operands
 
     def _choose_inside(self) -> None:
         """Put small unnamed operators that are read once, as a whole, into the expression that

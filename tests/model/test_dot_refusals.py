@@ -117,6 +117,12 @@ def test_options_of_dot(error, message, options):
     assert str(refusal.value) == message
 
 
+def test_micro_exponents_of_odd_blocks():
+    x, micro = quantize(np.ones(9, np.float32), "int8", block_size=3), np.zeros(4, np.int64)
+    with pytest.raises(ValueError, match="block_size must be even for micro-exponents, not 3"):
+        dot(x, x, "exact", micro=(micro, micro))
+
+
 @pytest.mark.parametrize("rows", [2, 40])
 @pytest.mark.contract("A8")
 def test_integers_whose_sums_may_leave_int32(rows):

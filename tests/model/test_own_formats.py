@@ -345,6 +345,16 @@ def test_a_register_far_above_the_smallest_values():
         assert dot(x, x, f"fixed:{width}:-150:wrap") == 0
 
 
+def test_wide_sums_of_an_unsigned_format():
+    """2^60 + 1 + 1 - 2^60, which float64 does not hold."""
+    fmt = p3109(8, 1, signed=False, extended=False)
+    code = {value: number for number, value in enumerate(fmt.values.tolist())}
+    scale = np.array([E8M0.bias], np.uint8)
+    x = MXArray(np.array([code[2.0**60], code[1], code[1], code[1]], np.uint8), scale, fmt, 4)
+    y = MXArray(np.array([code[1], code[1], code[1], code[0]], np.uint8), scale, fmt, 4)
+    assert dot(x, y, "exact", np.float32(-(2.0**60))) == 2
+
+
 @pytest.mark.contract("S46")
 def test_schemes_without_a_nan_scale():
     """`poison` makes the group's elements NaN; without a NaN anywhere, values must be finite."""

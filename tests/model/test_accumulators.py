@@ -272,6 +272,19 @@ def test_every_accumulator_answers(text):
     assert all(wider != rule and type(wider) is type(rule) for wider in rule.wider(1))
 
 
+@pytest.mark.parametrize(
+    ("text", "wider"),
+    [
+        ("aligned:13", ["aligned:17"]),
+        ("fused:13:bfloat16", ["fused:17:bfloat16"]),
+        ("fixed:8:0:wrap", ["fixed:12:0:wrap", "fixed:12:-4:wrap"]),
+        ("rvbna:32:0", ["rvbna:32:4"]),
+    ],
+)
+def test_rules_with_four_bits_more(text, wider):
+    assert [str(rule) for rule in accumulator(text).wider(4)] == wider
+
+
 def test_a_preset_is_its_rule_by_name():
     for preset in PRESETS.values():
         assert isinstance(preset, Fused)

@@ -19,6 +19,7 @@ from mxdot.model import (
     Fused,
     Int32,
     Preset,
+    TableFormat,
     accumulator,
 )
 from mxdot.model.accumulators import KINDS, MACHINES, by_kind, check_known
@@ -249,7 +250,8 @@ def test_wrong_types():
 def test_int32_takes_int8_only():
     int8, e4m3 = FORMATS["int8"], FORMATS["e4m3"]
     Int32().check_formats(int8, int8)
-    for a, b in ((int8, e4m3), (e4m3, int8), (e4m3, e4m3)):
+    table = TableFormat("table", (0, 1, 2, 3))
+    for a, b in ((int8, e4m3), (e4m3, int8), (e4m3, e4m3), (int8, table)):
         match = rf"^accumulator int32 takes integer formats only, not {a} x {b}$"
         with pytest.raises(ValueError, match=match):
             Int32().check_formats(a, b)

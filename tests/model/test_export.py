@@ -162,6 +162,11 @@ def test_the_command_writes_what_the_function_gives(language, capsys, tmp_path):
     assert capsys.readouterr().out == text == path.read_text()
 
 
+def test_integers_of_two_bits():
+    two = IntegerFormat("two", 2, -1, 1, symmetric=True)
+    assert "mxdot_exact_two" in export("c", "exact", two)
+
+
 def test_integers_that_do_not_need_all_their_bits_are_refused():
     narrow = IntegerFormat("narrow", 8, -64, 63, 5, symmetric=True)
     message = "^format must be a float, or two's complement that needs all its bits, not narrow$"

@@ -89,6 +89,10 @@ def test_combinations(message, arguments):
         Scheme("s", elements, levels, "a test", zero_point)
 
 
+def test_significands_of_53_bits_are_taken():
+    Scheme("s", (E4M3,), (FLOAT, CHANNELS, MX), "a test")
+
+
 @pytest.mark.parametrize(
     "wrong", [("e4m3",), (), INT4_FULL, [INT4_FULL], "e4m3", None], ids=lambda v: type(v).__name__
 )

@@ -145,6 +145,7 @@ PARTS = (
             "model/test_operands_warning",
             "model/test_cpu_silicon",
             "model/test_config",
+            "model/test_hardware_names",
             "model/test_own_formats",
             "model/test_machines",
             "model/test_dot_rational",

@@ -8,6 +8,7 @@ import pytest
 
 from mxdot.model import element_format
 from mxdot.model.schemes import (
+    CHANNEL,
     FLOAT32,
     INT4_FULL,
     SCHEMES,
@@ -54,6 +55,16 @@ def test_int4_groups_by_hand():
     q = quantize(x, scheme)
     assert (q.scales[0].tolist(), q.scales[0].dtype) == ([1, 2], np.float16)
     assert q.codes.tolist() == [7, 16 - 4, 0, 2, 7, 7, 16 - 7, 0]
+
+
+def test_two_levels_of_float32_scales_by_hand():
+    """The scale of a channel is what that of the tensor leaves."""
+    levels = Level(TENSOR, FLOAT32), Level(CHANNEL, FLOAT32)
+    x = np.array([[6, -3, 1.5, 0.5], [96, 24, -8, 16]], np.float32)
+    q = quantize(x, Scheme("two", (element_format("e2m1"),), levels, "by hand"))
+    outer, inner = q.scales
+    assert (outer * inner).ravel().tolist() == [1, 16]
+    np.testing.assert_array_equal(q.dequantize(), x)
 
 
 @pytest.mark.contract("S4", "S5", "S6", "S7")

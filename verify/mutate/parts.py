@@ -263,7 +263,9 @@ PARTS = (
         ),
     ),
     Part(
-        "model-export", ("export", "keywords.py"), ("model/test_export", "sim/test_export_verilog")
+        "model-export",
+        ("export", "keywords.py"),
+        ("model/test_export_stored", "model/test_export", "sim/test_export_verilog"),
     ),
     Part(
         "verilog-writer",

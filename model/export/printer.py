@@ -31,7 +31,7 @@ class Printer(ABC):
     ) -> None:
         self.program, self.prefix, self.head = program, prefix, head
         self.code_bits = widths
-        self.function = program.functions[-1]
+        self.function: Function
 
     def text(self) -> str:
         """The whole file."""

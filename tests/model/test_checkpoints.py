@@ -91,8 +91,10 @@ def test_torchao_names_the_class(tmp_path):
         checkpoint = Checkpoint(file(tmp_path, TORCHAO | zeros, about=named(kind)))
         assert checkpoint.layouts == {"w": layout}
         assert checkpoint["w"].shape == (4, columns)
-    path = file(tmp_path, TORCHAO | ZEROS)
-    refused(path, "w: scales (4, 4) of qdata (4, 128) fit INT4 and INT8: the file's metadata must")
+    for about in (None, {"epoch": "5", "w.weight": '["_type"]'}):
+        path = file(tmp_path, TORCHAO | ZEROS, about=about)
+        fits = "w: scales (4, 4) of qdata (4, 128) fit INT4 and INT8"
+        refused(path, f"{fits}: the file's metadata must")
     path = file(tmp_path, TORCHAO | ZEROS, about=named("IntxUnpackedToInt8Tensor"))
     refused(path, "w: zero_point must hold integers, not float32")
     by_row = TORCHAO | {"w._weight_scale": floats(4, 2)}

@@ -14,7 +14,13 @@ from mxdot.model.accumulators import accumulator
 from mxdot.model.export import LANGUAGES, export
 
 STORED = Path(__file__).with_name("exports.json")
-EACH = {f"{rule}, {a} x {b}": (rule, a, b) for rule, pairs in RULES.items() for a, b, _ in pairs}
+WIDEST = [
+    *((rule, "bf16", "bf16") for rule in ("fused:64", "fused:40", "rvbna:64", "aligned:48")),
+    ("fused:57:bfloat16", "e5m2", "tf32"),
+    *(("fixed:1024:-1024:wrap", fmt, fmt) for fmt in ("int3", "bf16")),
+]
+PAIRS = [(rule, a, b) for rule, pairs in RULES.items() for a, b, _ in pairs] + WIDEST
+EACH = {f"{rule}, {a} x {b}": (rule, a, b) for rule, a, b in PAIRS}
 
 
 def digest(name: str) -> str:

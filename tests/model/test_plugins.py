@@ -8,6 +8,13 @@ import pytest
 from mxdot.model import plugins
 
 
+def test_commands_to_paste_set_the_variable(monkeypatch):
+    monkeypatch.delenv(plugins.VARIABLE, raising=False)
+    assert plugins.assignment() == ""
+    monkeypatch.setenv(plugins.VARIABLE, "mine, other")
+    assert plugins.assignment() == f"{plugins.VARIABLE}='mine, other' "
+
+
 def test_files_of_plugins(tmp_path, monkeypatch):
     """All modules in a plugin's folder; a folder without `__init__.py` has no file of its own."""
     (tmp_path / "plain_folder").mkdir()

@@ -15,6 +15,7 @@ from mxdot.model.schemes import (
     INT8_FULL,
     SCHEMES,
     TENSOR,
+    IntegerFormat,
     Level,
     ScaledArray,
     Scheme,
@@ -71,6 +72,13 @@ def test_which_rows_have_integer_sums():
 @pytest.mark.contract("T22", "T24")
 def test_largest_lengths(a, b, length):
     assert largest_length(a, b) == length
+
+
+def test_the_most_negative_terms_limit_the_length():
+    """6 x -6 is farther from 0 than any positive term."""
+    up, down = IntegerFormat("up", 4, -1, 6), IntegerFormat("down", 4, -6, 1)
+    a, b = (Scheme(fmt.name, (fmt,), (FLOAT,), "by hand") for fmt in (up, down))
+    assert largest_length(a, b) == largest_length(b, a) == 2**31 // 36
 
 
 def full(scheme, code, length, zero=None):

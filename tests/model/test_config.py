@@ -19,6 +19,7 @@ from mxdot.model import (
     PRESETS,
     Aligned,
     DotConfig,
+    DotQuantizeConfig,
     Preset,
     QuantizeConfig,
     dot,
@@ -361,3 +362,15 @@ def test_options_in_study_files():
     assert numbers == {"lanes", "stages", "interleave", "scale_block"}
     assert QuantizeConfig.options()["seed"].key == "lfsr_seed"
     assert QuantizeConfig.options()["seed"].parse.__name__ == "number"  # argparse prints it
+
+
+def test_zero_points_of_outputs_are_signed_as_their_integers():
+    for out, signed in (("int8_full:multiply", True), ("uint8:multiply", False)):
+        unit = DotConfig("int8", 4, "int32", out=out, zero_points="a")
+        assert unit.is_signed("zero_out") == signed
+        assert unit.is_signed("zero_a")
+        assert not unit.is_signed("multiplier")
+
+
+def test_a_dot_unit_before_a_quantizer_has_no_status():
+    assert not DotQuantizeConfig(DotConfig("e2m1", 4, "exact"), "e2m1", 4).dot.status

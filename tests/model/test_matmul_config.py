@@ -386,3 +386,8 @@ def test_places_of_fields():
     assert array == {
         "rows": "7:0", "columns": "15:8", "lanes": "23:16", "scales": "29:24", "e4m3": "30",
     }  # fmt: skip
+
+
+def test_bytes_of_codes_and_their_eight_scales():
+    dot = DotConfig("e2m1", 128, "blackwell", scale_block=16)
+    assert MatmulConfig(dot, 1, 1).record_bytes("a") == 64 + 8

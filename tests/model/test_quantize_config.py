@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mxdot.model import (
+    E2M1,
     E4M3,
     INT8,
     DotConfig,
@@ -20,6 +21,7 @@ from mxdot.model import (
 )
 from mxdot.model.outputs import BFLOAT16
 from mxdot.model.schemes import ScaledArray
+from mxdot.model.units.quantize_formats import magnitudes
 from rational import schemes as rational_schemes
 
 
@@ -329,3 +331,7 @@ def test_formats_that_a_unit_refuses():
         QuantizeConfig("sm9")
     with pytest.raises(ValueError, match=r"^format after a dot unit must be one of MX, not sm8"):
         DotQuantizeConfig(DotConfig("e4m3", 32), "sm8")
+
+
+def test_magnitudes_are_fractions_of_the_largest_power_of_two():
+    assert magnitudes(E2M1) == (0, 0.125, 0.25, 0.375, 0.5, 0.75, 1, 1.5)

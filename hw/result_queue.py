@@ -38,9 +38,9 @@ class ResultQueue(wiring.Component):
             Signal(self.result.shape(), name=f"word{place}", reset_less=True)
             for place in range(self.capacity)
         ]
-        place, count = range(self.capacity), range(self.capacity + 1)
-        newest, oldest = Signal(place), Signal(place, name="oldest")
-        stored, promised = Signal(count), Signal(count, name="promised")
+        places, counts = range(self.capacity), range(self.capacity + 1)
+        newest, oldest = Signal(places), Signal(places, name="oldest")
+        stored, promised = Signal(counts), Signal(counts, name="promised")
         takes, leaves, passes = Signal(), Signal(), Signal(name="passes")
         empty = Signal(init=1)
         waiting = Signal(self.result.shape())
@@ -64,7 +64,7 @@ class ResultQueue(wiring.Component):
                 m.d.sync += word.eq(self.result)
         with m.If(leaves & ~empty):
             m.d.sync += oldest.eq(Mux(oldest == last, 0, oldest + 1))
-        after, owed = Signal.like(stored), Signal.like(promised)
+        after, owed = Signal.like(stored), Signal.like(promised, name="owed")
         m.d.comb += [
             after.eq(stored + takes - (leaves & ~empty)),
             owed.eq(promised + self.reserve - leaves),

@@ -58,7 +58,7 @@ class Fixed(Accumulator):
         return self
 
     def wider(self, bits: int) -> list[Accumulator]:
-        """Registers with `bits` more at the top, and at the bottom."""
+        """One register with `bits` more at the top, and one with `bits` more at the bottom."""
         top = replace(self, width=self.width + bits)
         return [top, replace(top, lsb=self.lsb - bits)]
 

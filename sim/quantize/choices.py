@@ -2,81 +2,68 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import E8M0, ElementFormat, QuantizeConfig
+from ...model import E8M0, QuantizeConfig
 from ...model.units.quantize_formats import magnitudes
 from .item import Batch, QuantizeResults, largest_magnitudes, predict, values, words_of
-from .ranges import ENDS, range_bins, stays_below
+from .ranges import ENDS, range_bins
+from .stimulus import Target, batch
 
 CHOSEN = ("first", "later")
 ALIKE = ("tie", "no error", "zeros")
 BESIDE = "beside infinity"
+TRIALS = 6000
+TRIED_BELOW = 8  # binades below E8M0's smallest scale
 
 
 def choice_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
-    """Goals of a quantiser that chooses formats: the first or a later one, ties, blocks without
-    errors.
+    """Goals of a quantiser that chooses formats: those that blocks of `trials` reach.
 
-    Ties are several best formats, with errors or without. `BESIDE` is a choice where values without
-    an error pass. Fewer digits than a mantissa has hide its errors: other choices are then no goal.
+    The first or a later format; ties, which are several best formats, with errors or without;
+    zeros. `BESIDE` is a choice by values beside which others have no error as they pass.
+    """
+    return {} if config.select is None else {"choice": sorted(_reached(config), key=str)}
+
+
+@cache
+def _reached(config: QuantizeConfig) -> frozenset[object]:
+    reached: set[object] = {ALIKE[2]}
+    for made in trials(config):
+        outcome = predict(config, made)
+        tried = by_each_format(config, made, outcome)
+        reached = reached.union(*choice_hits(config, made, outcome, tried)["choice"])
+    return frozenset(reached)
+
+
+def trials(config: QuantizeConfig) -> list[Batch]:
+    """Blocks of two values, for each scale rule: elements of any format, the middles between them,
+    and their neighbours; half of them near E8M0's smallest scale where the source has such values.
+
+    Where infinities pass, half of the blocks have one. None for a unit that chooses no format.
     """
     if config.select is None:
-        return {}
-    bins = [CHOSEN[0], *ALIKE[1:]]
-    if config.select > max(fmt.mantissa_bits for fmt in config.formats):
-        bins.append(ALIKE[0])
-        first, *others = (_visible(config, fmt) for fmt in config.formats)
-        if any(_can_be_better(config, other, first) for other in others):
-            bins.append(CHOSEN[1])
-        if config.nonfinite == "element" and any(
-            not np.array_equal(other["own"], first["own"]) for other in others
-        ):
-            bins.append(BESIDE)
-    return {"choice": bins}
-
-
-def _visible(config: QuantizeConfig, fmt: ElementFormat) -> dict[str, NDArray[np.float64]]:
-    """Magnitudes of a format in units of the errors' last digit, in ascending order.
-
-    own: under the scale of a block's largest value. smallest: under E8M0's smallest, where the
-    source has values so small, as far as it has digits. Rounding to nearest shows quarters, as
-    values halfway between two magnitudes do.
-    """
-    assert config.select is not None
-    parts = 1.0 if config.rounding == "toward_zero" else 4.0
-    digits = config.select + (set(config.scale_rules) != {"floor"})
-    values = np.array(magnitudes(fmt))
-    own = values[values <= (1.0 if stays_below(config, fmt) else 2.0)]
-    visible = {"own": np.unique(np.floor(np.ldexp(own, digits) * parts) / parts)}
+        return []
+    target, rng = Target(config, config.formats[0]), np.random.default_rng(0)
+    points = np.unique(np.concatenate([magnitudes(fmt) for fmt in config.formats]))
+    points = np.concatenate([points[1:], (points[1:] + points[:-1]) / 2])
+    exponent = np.zeros((TRIALS, 2))
     if ENDS[0] in range_bins(config, *config.formats):
-        small = np.ldexp(values, fmt.emax)
-        small = small[small <= 2.0 ** min(other.emax for other in config.formats)]
-        parts = min(parts, 2.0 ** (E8M0.emin - config.source.lsb - config.select))
-        small = np.floor(np.ldexp(small, config.select) * parts) / parts
-        visible["smallest"] = np.unique(small)
-    return visible
-
-
-def _can_be_better(
-    config: QuantizeConfig, other: dict[str, NDArray], first: dict[str, NDArray]
-) -> bool:
-    """True where a format has smaller errors than the first one for some values.
-
-    It has a magnitude that the first lacks; or lacks one that is up to a digit from its neighbour
-    in the first: what it has instead may have the value's digits.
-    """
-    for scale, grid in first.items():
-        if np.setdiff1d(other[scale], grid).size:
-            return True
-        mixed = scale == "own" and set(config.scale_rules) not in ({"floor"}, {"twice"})
-        near = np.diff(grid) <= 1 + mixed  # one digit for the smaller of a rule's two scales
-        ends = np.union1d(grid[:-1][near], grid[1:][near])
-        if config.rounding != "toward_zero" and np.setdiff1d(ends, other[scale]).size:
-            return True
-    return False
+        top = E8M0.emin + max(fmt.emax for fmt in config.formats) + 2
+        low = max(config.source.lsb, E8M0.emin - TRIED_BELOW)
+        exponent[1::2] = rng.integers(low, top, (TRIALS // 2, 1))
+    chosen = rng.choice(points, (TRIALS, 2))
+    chosen[:, 0] = rng.choice(points[points >= 1 / 2], TRIALS)
+    exponent[:, 1] -= rng.integers(0, 3, TRIALS)
+    bits = np.zeros((TRIALS, config.block), np.int64)
+    bits[:, :2] = target.nearest(np.ldexp(chosen, exponent.astype(int)))
+    bits[:, :2] = np.maximum(bits[:, :2] + rng.integers(-1, 2, (TRIALS, 2)), 0)
+    if config.nonfinite == "element":
+        bits[TRIALS // 2 :, 2] = target.ones << target.fraction_bits
+    return [batch(config, rng, 0, rule, bits, "trials") for rule in range(len(config.scale_rules))]
 
 
 def choice_hits(

@@ -247,8 +247,8 @@ def _own_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
     """Goals of the unit's kind of scales."""
     if config.divides:
         parities = {code % 2 for fmt in config.formats for code in tied_scales(config, fmt)}
-        ties = {ROUNDED[2 + parity] for parity in (0, 1) if parity not in parities}
-        return {"outer": OUTER_CLASSES, "scale_rounding": [x for x in ROUNDED if x not in ties]}
+        missing = {ROUNDED[2 + parity] for parity in (0, 1) if parity not in parities}
+        return {"outer": OUTER_CLASSES, "scale_rounding": [x for x in ROUNDED if x not in missing]}
     carries = [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)]
     # Under `twice` every pair has room for its micro-exponent, except where E8M0 ends.
     micro = MICRO[1:] if stays_below(config, *config.formats) else MICRO
@@ -271,12 +271,14 @@ def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
 def _limits(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
     """Limits that a format can hit.
 
-    The rule `ceil` saturates only values that E8M0 cannot scale, in a few formats. `even` saturates
-    where a source has digits between the largest element and the values that carry.
+    Without micro-exponents, the rule `ceil` saturates only values that E8M0 cannot scale, in a few
+    formats, and `even` where a source has digits between the largest element and the values that
+    carry.
     """
     last = 2.0**-config.source.mantissa_bits
     largest = {"floor": 2.0 - last, "even": 2.0 - 2.0 ** -(fmt.mantissa_bits + 1) - last}
-    largest |= {"twice": 2.0 - last} if config.micro else {}  # all pairs are doubled
+    if config.micro:  # pairs are doubled after a carry
+        largest |= dict.fromkeys(("even", "ceil", "twice"), 2.0 - last)
     above = any(largest.get(r, 0) > fmt.largest_finite / 2.0**fmt.emax for r in config.scale_rules)
     saturates = above or config.divides or ENDS[2] in range_bins(config, fmt)
     return LIMITS if saturates else LIMITS[1:]

@@ -31,14 +31,14 @@ def range_bins(config: QuantizeConfig, *formats: ElementFormat) -> Sequence[obje
 
 
 def stays_below(config: QuantizeConfig, *formats: ElementFormat) -> bool:
-    """True where scaled magnitudes stay below 2^emax: under `twice`, but where E8M0 ends."""
+    """True for `twice`, except where E8M0 ends: scaled magnitudes then stay below 2^emax."""
     return set(config.scale_rules) == {"twice"} and ENDS[2] not in range_bins(config, *formats)
 
 
 def tied_scales(config: QuantizeConfig, fmt: ElementFormat) -> NDArray[np.int64]:
-    """Codes of E4M3 scales whose middle to the next scale is a block's quotient.
+    """Codes of E4M3 scales such that a block's quotient can lie halfway to the next scale.
 
-    The middle times the largest element has few enough digits for the source.
+    Halfway times the largest element must fit the source's digits.
     """
     codes = np.arange(1, E4M3.largest_code)
     fraction, _ = np.frexp((E4M3.values[codes] + E4M3.values[codes + 1]) * fmt.largest_finite)

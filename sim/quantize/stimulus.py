@@ -24,7 +24,7 @@ Bits = NDArray[np.int64]
 
 FEWEST_SCALES = 5  # exponents of the largest value, or `every_value` is left out
 FEWEST = 16  # blocks of a sequence for each format and scale rule
-FEW_TIES = 4  # between E4M3 scales; half of `boundaries` meets fewer than these
+FEW_TIES = 32  # with fewer between E4M3 scales, a quarter of `boundaries` are ties
 TRAFFIC = 30_000  # blocks in bulk mode that are not of `every_value`, at most
 TENSOR_BLOCKS = 5000  # of real tensors, unless all are asked for
 INFINITY = 0x7F800000
@@ -322,7 +322,7 @@ def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np
     )
     outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
     tied = tied_scales(config, fmt)
-    few = slice(n // 2 if 0 < len(tied) < FEW_TIES else n, n)
+    few = slice(n - n // 4 if 0 < len(tied) < FEW_TIES else n, n)
     codes[few] = rng.choice(tied, len(codes[few])) if len(codes[few]) else 0
     scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]
     grid = np.unique(np.abs(fmt.values[np.isfinite(fmt.values)]))

@@ -10,6 +10,7 @@ from ..bench import subject
 from ..bench.subject import MORE, Assembler, Subject, any_alias, reaching
 from ..engine.job import UnitJob
 from . import features, item
+from .choices import trials
 from .item import Batch, Beat, Block, CodesBeat, QuantizeResults, blocks, result
 from .stimulus import traffic
 
@@ -113,9 +114,11 @@ def batches(job: UnitJob) -> list[Batch]:
     """Every sequence; together they reach every goal of the unit."""
     config: QuantizeConfig = job.config
     made = traffic(config, job.rng("traffic"), job.traffic)
-    return reaching(
-        config, item, features, made, lambda i: traffic(config, job.rng(f"traffic {i}"), MORE)
-    )
+
+    def more(number: int) -> list[Batch]:
+        return traffic(config, job.rng(f"traffic {number}"), MORE) + trials(config)
+
+    return reaching(config, item, features, made, more)
 
 
 class QuantizeSubject(Subject):

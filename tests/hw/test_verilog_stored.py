@@ -1,7 +1,6 @@
-"""Verilog and assertions of small units and circuits, as digests that are stored: what the writer
-writes does not change unnoticed.
+"""Digests of the Verilog and the assertions of small units and circuits.
 
-Where a change is meant, `python tests/hw/test_verilog_stored.py` stores what there is now.
+After an intended change, `python tests/hw/test_verilog_stored.py` stores new ones.
 """
 
 import hashlib

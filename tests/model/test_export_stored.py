@@ -1,6 +1,6 @@
-"""Exported texts of every rule, as digests that are stored: they do not change unnoticed.
+"""Digests of the exported texts of every rule.
 
-Where a change is meant, `python tests/model/test_export_stored.py` stores what there is now.
+After an intended change, `python tests/model/test_export_stored.py` stores new ones.
 """
 
 import hashlib

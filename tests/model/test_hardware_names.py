@@ -50,7 +50,6 @@ def test_texts_that_name_no_machine():
 
 def test_every_short_name_stands_for_its_machine():
     names = names_with_operands()
-    assert len(names) == 90
     for name, machine in names.items():
         assert machine_named(name) is machine
     assert {"h100-tf32", "gb200-nvfp4", "b200-fp6", "graniterapids-bf16"} < {*names}

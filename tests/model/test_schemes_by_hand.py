@@ -58,7 +58,7 @@ def test_int4_groups_by_hand():
 
 
 def test_two_levels_of_float32_scales_by_hand():
-    """The scale of a channel is what that of the tensor leaves."""
+    """The tensor's scale is divided out before a channel's scale is chosen."""
     levels = Level(TENSOR, FLOAT32), Level(CHANNEL, FLOAT32)
     x = np.array([[6, -3, 1.5, 0.5], [96, 24, -8, 16]], np.float32)
     q = quantize(x, Scheme("two", (element_format("e2m1"),), levels, "by hand"))

@@ -36,7 +36,6 @@ from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import QUICK_TRAFFIC
 from mxdot.sim.quantize import features as q_features
 from mxdot.sim.quantize import item as q_item
-from mxdot.sim.quantize import stimulus as q_stimulus
 from mxdot.sim.quantize import subject as q_subject
 from mxdot.util.data.tensors import REAL_FILE
 from mxdot.verify.soak.random_units import draw
@@ -120,6 +119,13 @@ QUANTIZERS = [
     QuantizeConfig("e4m3,e5m2fnuz", 4, rounding="toward_zero", select=5),
     QuantizeConfig("e4m3fnuz,e5m2", 8, scale_rule="even,twice", nonfinite="element", select=6),
     QuantizeConfig("e2m1,sm4", 4, "float16", "twice", nonfinite="element", select=8),
+    # A later format is better for few values.
+    QuantizeConfig("e2m1,sm4", 4, "float16", "twice", "stochastic", select=4),
+    QuantizeConfig("e4m3fnuz,e4m3", 4, "bfloat16", nonfinite="element", select=9),
+    QuantizeConfig("e4m3,e4m3fnuz", 4, "float32", "twice", nonfinite="element", select=7),
+    QuantizeConfig("e5m2fnuz,e5m2", 4, scale_rule="floor,ceil", nonfinite="element", select=15),
+    QuantizeConfig("sm8", 4, "float16", "ceil", micro=True),
+    QuantizeConfig("int8", 4, "float16", scales="e4m3"),
 ]
 DOT_QUANTIZERS = [
     DotQuantizeConfig(DotConfig()),
@@ -147,7 +153,7 @@ def seen_of_dot(config: DotConfig, seed: int, count: int) -> dict[str, set]:
 
 
 def seen_of_quantizer(config: QuantizeConfig, seed: int, count: int) -> dict[str, set]:
-    batches = q_stimulus.traffic(config, np.random.default_rng(seed), count)
+    batches = q_subject.batches(UnitJob("unit", config, seed, Path("unused"), count))
     return union(q_features.hits(config, b, q_item.predict(config, b)) for b in batches)
 
 

@@ -1,5 +1,7 @@
 """Machines by the names of GPUs and CPUs, and of their operands."""
 
+from typing import Any
+
 import pytest
 
 from mxdot.model.accumulators.hardware import (
@@ -56,8 +58,9 @@ def test_every_short_name_stands_for_its_machine():
 
 
 def test_refusals():
+    number: Any = 5
     with pytest.raises(TypeError, match="machine must be the name of a machine, not 5"):
-        machine_named(5)
+        machine_named(number)
     with pytest.raises(ValueError, match="not 'v100-fp8'; V100 has v100-fp16, and by their names"):
         machine_named("v100-fp8")
     with pytest.raises(ValueError, match="not 'hoper'; nearest: hopper"):

@@ -342,6 +342,7 @@ def boundaries(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np
     bits = target.nearest(np.where(is_limited[:, None], limited, values))
     bits = np.minimum(bits, target.floats(target.ones, -1))
     moved = np.where(rng.random(shape) < 0.5, bits, _one_digit_away(target, rng, bits))
+    moved[:1] = bits[:1]
     return moved, outer.view(np.uint32)
 
 

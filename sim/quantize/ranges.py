@@ -22,7 +22,7 @@ def exponent_limits(config: QuantizeConfig, *formats: ElementFormat) -> tuple[in
 
 
 def range_bins(config: QuantizeConfig, *formats: ElementFormat) -> Sequence[object]:
-    """Where exponents of scales can be before they are clamped: some of `ENDS`."""
+    """Places of scales' exponents before they are clamped: some of `ENDS`."""
     if config.divides:
         return ENDS
     least, top = exponent_limits(config, *formats)

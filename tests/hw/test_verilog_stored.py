@@ -3,12 +3,14 @@
 After an intended change, `python tests/hw/test_verilog_stored.py` stores new ones.
 """
 
+import ast
 import hashlib
 import json
 from pathlib import Path
 
 import pytest
 
+from mxdot import hw
 from mxdot.hw.verilog import generate
 from mxdot.hw.verilog.assertions import assertions
 from mxdot.model import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig
@@ -64,6 +66,28 @@ def test_verilog_is_what_is_stored(name):
 
 def test_nothing_else_is_stored():
     assert set(json.loads(STORED.read_text())) == set(NAMES)
+
+
+def signals_without_a_name(text: str) -> list[int]:
+    """Lines that assign several values at once, the last of them a signal without `name=`."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and isinstance(call := node.value.elts[-1], ast.Call)
+        and ast.unparse(call.func) in ("Signal", "Signal.like")
+        and not any(word.arg == "name" for word in call.keywords)
+    ]
+
+
+def test_python_does_not_decide_about_names():
+    """Amaranth takes the last of several signals' names from bytecode, but not on Python 3.13."""
+    assert signals_without_a_name("a = Signal()\nb, c = Signal(), Signal.like(a)\n") == [2]
+    root = Path(hw.__file__).parent
+    found = {str(path): signals_without_a_name(path.read_text()) for path in root.rglob("*.py")}
+    assert len(found) > 50
+    assert not any(found.values()), found
 
 
 if __name__ == "__main__":

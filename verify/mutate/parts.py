@@ -16,6 +16,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from ...util.cache import digest
 from ...util.children import blames_machine
@@ -26,7 +27,7 @@ from .score import Fate, MutantOutcome
 PACKAGE = Path(__file__).parents[2]
 """Root of mxdot, with its folders model, sim and so on."""
 EQUAL_MUTANTS = "tests/equal_mutants.toml"
-"""File of mutants that change no result, in the checkout."""
+"""File of mutants that change no result, and of what is not mutated, in the checkout."""
 OWN_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """Ends of a process by what it does itself, as a kernel that writes outside its tensors."""
 
@@ -302,6 +303,7 @@ PARTS = (
             "kernels/dot_scaled.py",  # only measured, on a GPU
             "kernels/launch.py",  # keeps what a compiler made for a GPU
             "kernels/overlap.py",  # orders kernels that run at once
+            "kernels/quantize_pairs.py",  # instructions of a GPU
         ),
         limit=1200.0,  # Triton's interpreter takes minutes
     ),
@@ -334,7 +336,8 @@ def mutants(part: Part, count: int, seed: int) -> list[tuple[str, Change]]:
     chosen = []
     for file, text in texts.items():
         share = max(1, round(count * text.count("\n") / total))
-        chosen += [(file, change) for change in sample(text, share, f"{file}/{seed}")]
+        stays = _listed()["kept"].get(f"{part.package}/{file}", ())
+        chosen += [(file, change) for change in sample(text, share, f"{file}/{seed}", stays)]
     kept = random.Random(f"{part.name}/{seed}").sample(range(len(chosen)), len(chosen))[:count]
     return [chosen[place] for place in sorted(kept)]
 
@@ -366,12 +369,16 @@ def judged(part: Part, file: str, change: Change) -> MutantOutcome:
 def why_equal(part: Part, file: str, change: Change) -> str:
     """The reason in `EQUAL_MUTANTS` that a mutant changes no result; empty where it has none."""
     line = (PACKAGE / part.package / file).read_text().splitlines()[change.line - 1].strip()
-    text = (checkout() / EQUAL_MUTANTS).read_text(encoding="utf-8")
-    for entry in tomllib.loads(text)["equal"]:
+    for entry in _listed()["equal"]:
         is_there = entry["file"] == f"{part.package}/{file}" and entry["line"] == line
         if is_there and change.words in entry["changes"]:
             return entry["why"]
     return ""
+
+
+def _listed() -> dict[str, Any]:
+    """What EQUAL_MUTANTS holds."""
+    return tomllib.loads((checkout() / EQUAL_MUTANTS).read_text(encoding="utf-8"))
 
 
 def failing(part: Part, file: str = "", text: str = "") -> str:

@@ -2,7 +2,7 @@
 
 import ast
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 _BINARY = {
@@ -14,11 +14,6 @@ _COMPARE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
-SPEED_ONLY = {
-    "CHECKED_AT_ONCE", "CHUNK", "CHUNK_CODES", "CHUNK_STEP", "ITERATIONS", "MOST_TABLES",
-    "NO_EXPONENT", "REUSED", "TABLE_BITS", "WHOLE", "_looks_up_once", "has_table",
-}  # fmt: skip
-"""Names of values and functions of which a small change alters speed and no result."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +31,15 @@ class Change:
         return f"{self.wrong} for {self.right}"
 
 
-def sample(text: str, count: int, seed: str) -> list[Change]:
+def sample(text: str, count: int, seed: str, kept: Collection[str] = ()) -> list[Change]:
     """`count` mutants, or all of them; of each operator as many, as far as there are.
 
-    What only concerns errors, annotations and speed stays: raised errors, assertions, `strict` of
-    zip, docstrings, types, overloads, values of `SPEED_ONLY`.
+    What no test of results can see stays: raised errors, assertions, `strict` of zip, docstrings,
+    types, overloads, options of a launch, what only a GPU runs, values and functions in `kept`.
     """
     tree = ast.parse(text)
     places: dict[str, list[tuple[int, int]]] = {}
-    for number, node in enumerate(_nodes(tree)):
+    for number, node in enumerate(_nodes(tree, kept)):
         for choice, (operator, _) in enumerate(_changes(node)):
             places.setdefault(operator, []).append((number, choice))
     for operator, changes in places.items():
@@ -52,12 +47,12 @@ def sample(text: str, count: int, seed: str) -> list[Change]:
     chosen: list[tuple[int, int]] = []
     while len(chosen) < count and any(places.values()):
         chosen += [changes.pop() for changes in places.values() if changes]
-    return [_mutant(text, *place) for place in chosen[:count]]
+    return [_mutant(text, *place, kept) for place in chosen[:count]]
 
 
-def _mutant(text: str, node: int, choice: int) -> Change:
+def _mutant(text: str, node: int, choice: int, kept: Collection[str]) -> Change:
     tree = ast.parse(text)
-    target = list(_nodes(tree))[node]
+    target = list(_nodes(tree, kept))[node]
     operator, other = _changes(target)[choice]
     right = ast.unparse(target)
     for parent in ast.walk(tree):
@@ -70,17 +65,10 @@ def _mutant(text: str, node: int, choice: int) -> Change:
     return Change(ast.unparse(tree), operator, target.lineno, right, ast.unparse(other))
 
 
-def _nodes(tree: ast.AST) -> Iterator[ast.expr]:
+def _nodes(tree: ast.AST, kept: Collection[str]) -> Iterator[ast.expr]:
     """Expressions that are computed, in the order of the text."""
-    match tree:
-        case ast.Raise() | ast.Assert() | ast.JoinedStr():
-            return
-        case ast.keyword("strict", ast.Constant(True)):
-            return
-        case ast.FunctionDef(decorator_list=[ast.Name("overload")]):
-            return
-        case ast.Assign(targets=[ast.Name(name)]) | ast.FunctionDef(name) if name in SPEED_ONLY:
-            return
+    if _stays(tree, kept):
+        return
     if isinstance(tree, ast.expr):
         yield tree
     for name, value in ast.iter_fields(tree):
@@ -88,7 +76,25 @@ def _nodes(tree: ast.AST) -> Iterator[ast.expr]:
             continue
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, ast.AST):
-                yield from _nodes(item)
+                yield from _nodes(item, kept)
+
+
+def _stays(tree: ast.AST, kept: Collection[str]) -> bool:
+    """Whether mutants have a node and all below it as they are."""
+    match tree:
+        case ast.Raise() | ast.Assert() | ast.JoinedStr():
+            return True
+        case ast.keyword("strict", ast.Constant(True)) | ast.keyword("num_warps" | "num_stages"):
+            return True
+        case ast.FunctionDef(decorator_list=[ast.Name("overload")]):
+            return True
+        case ast.If(test):
+            return ast.unparse(test) == "not device.interpreted()"
+        case ast.Assign(targets=[target]):
+            return ast.unparse(target) in kept
+        case ast.FunctionDef(name):
+            return name in kept
+    return False
 
 
 def _changes(node: ast.expr) -> list[tuple[str, ast.expr]]:

@@ -57,6 +57,13 @@ class TileLayout(data.StructLayout):
         super().__init__({"result": data.ArrayLayout(config.out.bits, units), "flags": flags})
 
 
+def any_of(words: list[Value]) -> Value:
+    """OR of words. One chain of thousands would nest too deep for Python's recursion."""
+    while len(words) > 1:
+        words = [reduce(or_, words[k : k + 64]) for k in range(0, len(words), 64)]
+    return words[0]
+
+
 class DotArray(wiring.Component):
     """`rows` x `columns` dot units; the unit in row r and column s multiplies a[r] and b[s].
 
@@ -93,7 +100,7 @@ class DotArray(wiring.Component):
         m.d.comb += [self.i.ready.eq(units[0].i.ready), self.o.valid.eq(units[0].o.valid)]
         if self.config.dot.status:
             raised = [unit.o.payload.flags.as_value() for unit in units]
-            m.d.comb += self.o.payload.flags.eq(reduce(or_, raised))
+            m.d.comb += self.o.payload.flags.eq(any_of(raised))
         return m
 
     def _feed(self, m: Module, unit: DotUnit, r: int, s: int) -> None:

@@ -115,7 +115,7 @@ class Drain(wiring.Component):
             self.o.payload.eq(tile),
         ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [left.eq(left - 1), tile.eq(tile >> self.row_bits)]
+            m.d.sync += [left.eq(left - 1), tile.eq(tile[self.row_bits :])]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [left.eq(self.rows), tile.eq(self.i.payload)]
         return m

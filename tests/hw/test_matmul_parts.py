@@ -1,4 +1,4 @@
-"""The parts of the matrix unit by themselves: the gearbox and the ring of steps."""
+"""The parts of the matrix unit by themselves: the gearbox, the ring of steps and others."""
 
 from itertools import product
 from math import ceil, gcd
@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from compare import FULL
 from hw_bench import Evaluator
+from mxdot.hw.matmul.array import any_of
 from mxdot.hw.matmul.axi import Gearbox
 from mxdot.hw.matmul.control import Loop
 from mxdot.hw.matmul.results import Drain
@@ -244,3 +246,23 @@ def test_ring_takes_what_it_can_hold():
     simulator.run()
     assert len(taken) == 9
     assert got == taken
+
+
+def test_flags_of_the_largest_array_are_or_ed():
+    flags = [Signal(2, name=f"flags{k}") for k in range(64 * 64)]
+    found = Signal(2)
+    m = Module()
+    m.d.comb += found.eq(any_of(flags))
+    seen = []
+
+    async def bench(ctx):
+        for raised in (0, 63, 64, 4095):
+            ctx.set(flags[raised], 2)
+            seen.append(ctx.get(found))
+            ctx.set(flags[raised], 0)
+            seen.append(ctx.get(found))
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert seen == [2, 0] * 4

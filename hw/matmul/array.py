@@ -1,5 +1,6 @@
 """The array: dot units in rows and columns that share their operands."""
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
@@ -57,7 +58,7 @@ class TileLayout(data.StructLayout):
         super().__init__({"result": data.ArrayLayout(config.out.bits, units), "flags": flags})
 
 
-def any_of(words: list[Value]) -> Value:
+def any_of(words: Sequence[Value]) -> Value:
     """OR of words. One chain of thousands would nest too deep for Python's recursion."""
     while len(words) > 1:
         words = [reduce(or_, words[k : k + 64]) for k in range(0, len(words), 64)]

@@ -292,7 +292,9 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
     if job.traffic:
         progress("traffic")
         work = total_cycles(job.config, shapes(job.config)) / CYCLES
-        failures = run_cycles(job, build, result, TEST, TIME_LIMIT * max(1, work))
+        size = job.config.rows * job.config.columns / 64  # the default unit's
+        limit = TIME_LIMIT * max(1, work) * max(1, size)
+        failures = run_cycles(job, build, result, TEST, limit)
     try:
         if job.bulk:
             progress("bulk")

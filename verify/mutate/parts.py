@@ -377,7 +377,7 @@ def why_equal(part: Part, file: str, change: Change) -> str:
 
 
 def _listed() -> dict[str, Any]:
-    """What EQUAL_MUTANTS holds."""
+    """Contents of EQUAL_MUTANTS."""
     return tomllib.loads((checkout() / EQUAL_MUTANTS).read_text(encoding="utf-8"))
 
 
